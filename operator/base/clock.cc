@@ -81,7 +81,7 @@ Result<TimePoint> ParseTime(std::string_view text) {
         (sign != '+' && sign != '-')) {
       return bad;
     }
-    offset_minutes = (sign == '+' ? 1 : -1) * (hours * 60 + minutes);
+    offset_minutes = (sign == '+' ? 1 : -1) * (int64_t{hours} * 60 + minutes);
   }
   if (t.tm_mon < 0 || t.tm_mon > 11 || t.tm_mday < 1 || t.tm_mday > 31 || t.tm_hour > 23 ||
       t.tm_min > 59 || t.tm_sec > 60) {

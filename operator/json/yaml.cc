@@ -72,6 +72,12 @@ Json Plain(const std::string& text) {
 
 class Builder : public YAML::EventHandler {
  public:
+  // NOLINTNEXTLINE(bugprone-exception-escape): the null Json that it starts with throws nothing.
+  Builder() = default;
+  Builder(const Builder&) = delete;
+  Builder& operator=(const Builder&) = delete;
+  ~Builder() override = default;
+
   void OnDocumentStart(const YAML::Mark& /*mark*/) override { document_ = nullptr; }
   void OnDocumentEnd() override {
     if (!document_.is_null()) {

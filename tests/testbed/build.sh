@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Builds a program of the test bed, once, and prints where it is.
+#   build.sh kube|coredns
+# It lies in $DDP_CACHE/bin/<name>-<hash>/, the hash covering its sources and the Go version: what is built
+# already is only looked up (20 ms). Go's own caches are kept beside it, so a new version recompiles only
+# what changed. Callers that come meanwhile wait for the one that builds.
+set -euo pipefail
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+CACHE=${DDP_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/ddp}
+
+# use_go: puts a Go that can build the modules first in PATH.
+use_go() {
+  if ! [[ $(go env GOVERSION 2>/dev/null) =~ ^go1\.(2[6-9]|[3-9][0-9]) ]]; then
+    "$HERE/../../cmake/fetch.sh" go
+    PATH=$(dirname "$(find "$CACHE/go-toolchain" -path '*/bin/go' -type f -print -quit)"):$PATH
+  fi
+  export GOTOOLCHAIN=local GOMODCACHE=$CACHE/go/mod GOCACHE=$CACHE/go/build GOFLAGS='-mod=readonly -buildvcs=false'
+}
+
+name=${1:-}
+flags='-s -w'
+case $name in
+  kube)
+    version=$(sed -n 's|^\tk8s.io/kubernetes \(v[0-9.]*\)$|\1|p' "$HERE/kube/go.mod")
+    flags+=" -X k8s.io/component-base/version.gitVersion=$version"
+    ;;
+  coredns) ;;
+  *)
+    sed -n '2,6p' "$0" >&2
+    exit 64
+    ;;
+esac
+
+use_go
+hash=$({ go env GOVERSION && echo "$flags" && cat "$HERE/$name"/*; } | sha256sum | cut -c1-16)
+folder=$CACHE/bin/$name-$hash
+if [ ! -x "$folder/$name" ]; then
+  mkdir -p "$folder"
+  exec 9>"$folder/.lock"
+  flock 9
+fi
+if [ ! -x "$folder/$name" ]; then
+  printf '[testbed] building %s with %s: minutes if the Go cache is cold\n' "$name" "$(go env GOVERSION)" >&2
+  (cd "$HERE/$name" && nice go build -trimpath -ldflags "$flags" -o "$folder/$name.new" .) >&2
+  mv "$folder/$name.new" "$folder/$name"
+fi
+echo "$folder/$name"

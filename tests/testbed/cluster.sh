@@ -1,0 +1,187 @@
+#!/usr/bin/env bash
+# A real Kubernetes cluster for tests, of plain processes: no container engine, no registry.
+#
+#   cluster.sh control-plane STATE [--controllers]   etcd and kube-apiserver on loopback, on free ports. With
+#                                 --controllers also kube-controller-manager and kube-scheduler. No root needed.
+# It waits until all is ready and prints the path of the admin's kubeconfig on stdout, then
+#   by default    return; the cluster goes on until `down`
+#   --follow PID  return; the cluster ends when process PID does
+#   --supervise   stay, and end the cluster on SIGTERM, SIGINT or the death of the calling process
+#
+#   cluster.sh down STATE                 ends it; the state folder stays, for its logs
+#   cluster.sh kill-apiserver STATE       kill -9, and leave it dead
+#   cluster.sh restart-apiserver STATE    kill -9 if it lives, start it on the same port, wait until it is ready
+#
+# STATE is a folder that does not exist yet, or was left by an earlier run. In it:
+#   admin.kubeconfig  ca.crt … in pki/  service-account keys in pki/service-accounts.{key,pub}
+#   bin/kubectl       and the other programs, as links     audit.log  every request, one JSON a line
+#   logs/NAME.log     pids/NAME (etcd, apiserver, …)       server     the API server's URL
+# The API server authorises by RBAC. Without controllers nothing schedules pods, collects garbage or makes service
+# accounts (their admission is off): a test plays kubelet by patching pods/status.
+# Environment: KUBEBUILDER_ASSETS, a folder with etcd, kube-apiserver and kubectl to use instead of building them;
+# APISERVER_FLAGS, more flags for it.
+#
+# Nothing outlives the supervisor, whatever kills it: its children carry a parent-death signal.
+set -euo pipefail
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+SELF=$HERE/cluster.sh
+MARKER=.testbed-state
+. "$HERE/control_plane.sh"
+
+die() { printf 'cluster.sh: %s\n' "$*" >&2; exit 1; }
+
+# ---- processes of the supervisor -------------------------------------------------------------------------------
+
+# start NAME COMMAND...: a child that dies with us; its log goes on where an earlier one ended.
+start() {
+  local name=$1
+  shift
+  setpriv --pdeathsig KILL "$@" >>"logs/$name.log" 2>&1 </dev/null &
+  echo $! >"pids/$name"
+}
+running() { [ -f "pids/$1" ] && kill -0 "$(cat "pids/$1")" 2>/dev/null; }
+stop() {  # not gently: the API server drains for up to a minute, and nothing here has data worth keeping
+  running "$1" || return 0
+  kill -9 "$(cat "pids/$1")" && wait "$(cat "pids/$1")" 2>/dev/null || true
+  rm -f "pids/$1"
+}
+
+# wait_for SECONDS WHAT NAMES COMMAND...: until COMMAND succeeds; fails at the deadline, or at once when one of
+# the processes NAMES (separated by blanks, may be empty) has ended.
+wait_for() {
+  local deadline=$((SECONDS + $1)) what=$2 names=$3 name
+  shift 3
+  until "$@" >/dev/null 2>&1; do
+    for name in $names; do
+      running "$name" || { echo "$name ended while waiting for $what: see $STATE/logs/$name.log" >&2; return 1; }
+    done
+    [ $SECONDS -lt $deadline ] || { echo "waited in vain for $what" >&2; return 1; }
+    sleep 0.05
+  done
+}
+
+# ---- the supervisor --------------------------------------------------------------------------------------------
+
+started_at() { cut -d' ' -f22 "/proc/$1/stat" 2>/dev/null || true; }
+
+# supervisor: prints the pid of the state folder's living supervisor; a number that was given to another process
+# since is not it (its start time differs).
+supervisor() {
+  local pid birth
+  [ -f "$STATE/supervisor" ] && read -r pid birth <"$STATE/supervisor" && [ "$(started_at "$pid")" = "$birth" ] && echo "$pid"
+}
+
+claim_state() {
+  if [ -d "$STATE" ] && [ -n "$(ls -A "$STATE")" ]; then
+    [ -e "$STATE/$MARKER" ] || die "$STATE is not empty and no state folder of a test bed: name another one, or empty it"
+    down
+    rm -rf "$STATE"
+  fi
+  mkdir -p "$STATE" && cd "$STATE" && mkdir -p logs pids bin && touch "$MARKER"
+  echo "$$ $(started_at $$)" >supervisor
+  mkfifo requests
+}
+
+link_programs() {
+  local assets=${KUBEBUILDER_ASSETS:-} name kube=
+  for name in etcd kube-apiserver kubectl ${CONTROLLERS:+kube-controller-manager kube-scheduler}; do
+    if [ -x "$assets/$name" ]; then
+      ln -s "$(readlink -f "$assets/$name")" "bin/$name"
+    else
+      [ -n "$kube" ] || kube=$("$HERE/build.sh" kube)
+      ln -s "$kube" "bin/$name"
+    fi
+  done
+}
+
+# serve: carries out requests until it is told to end or $FOLLOW is gone.
+serve() {
+  local request
+  exec 8<>requests
+  while [ -z "$FOLLOW" ] || [ -d "/proc/$FOLLOW" ]; do
+    read -r -t 0.5 -u 8 request || continue
+    case $request in
+      kill-apiserver) stop apiserver ;;
+      restart-apiserver)
+        stop apiserver
+        start_apiserver
+        wait_for 60 'the API server to be ready again' apiserver apiserver_ready || continue
+        ;;
+    esac
+    touch "done.$request"
+  done
+}
+
+supervise() {
+  claim_state
+  trap 'exit 0' TERM INT HUP
+  # shellcheck disable=SC2046
+  trap 'kill -9 $(jobs -p) 2>/dev/null; wait 2>/dev/null; rm -f supervisor ready' EXIT
+  link_programs
+  control_plane
+  touch ready
+  echo "$STATE/admin.kubeconfig"
+  serve
+}
+
+# in_background ARGUMENTS...: a supervisor that outlives this command; returns when all is ready.
+in_background() {
+  local log pid
+  log=$(mktemp)
+  setsid "$SELF" "$@" --supervise --follow "${FOLLOW:-none}" </dev/null >"$log" 2>&1 &
+  pid=$!
+  while kill -0 $pid 2>/dev/null && ! { [ -e "$STATE/ready" ] && [ "$(supervisor)" = $pid ]; }; do sleep 0.05; done
+  if ! kill -0 $pid 2>/dev/null; then
+    cat "$log" >&2
+    rm "$log"
+    exit 1
+  fi
+  mv "$log" "$STATE/logs/supervisor.log"
+  echo "$STATE/admin.kubeconfig"
+}
+
+down() {
+  local pid deadline=$((SECONDS + 20))
+  pid=$(supervisor) || return 0
+  kill "$pid" 2>/dev/null || return 0
+  while [ "$(supervisor)" = "$pid" ]; do
+    [ $SECONDS -lt $deadline ] || { kill -9 "$pid" 2>/dev/null; break; }
+    sleep 0.05
+  done
+}
+
+request() {  # request NAME: has the supervisor do it, and waits for that
+  supervisor >/dev/null || die "no cluster runs in $STATE"
+  cd "$STATE"
+  rm -f "done.$1"
+  echo "$1" >requests
+  wait_for 65 "the supervisor's answer to $1" '' test -e "done.$1" || exit 1
+}
+
+usage() { sed -n '2,/^set/p' "$SELF" | sed '$d; s/^# \{0,1\}//' >&2; exit 64; }
+
+[ $# -ge 2 ] || usage
+command=$1
+STATE=$(realpath -m "$2")
+shift 2
+NODE=node-0 SERVICE_CIDR=10.97.0.0/16 SERVICE_IP=10.97.0.1 BIND_ADDRESS=127.0.0.1 API_ADDRESS=127.0.0.1
+CONTROLLERS='' FOLLOW='' supervised=''
+case $command in
+  control-plane)
+    arguments=("$command" "$STATE" "$@")
+    while [ $# -gt 0 ]; do
+      case $1 in
+        --controllers) CONTROLLERS=yes ;;
+        --supervise) supervised=yes FOLLOW=$PPID ;;
+        --follow) FOLLOW=${2:?--follow needs a process id}; shift ;;
+        *) usage ;;
+      esac
+      shift
+    done
+    [ "$FOLLOW" != none ] || FOLLOW=
+    if [ -n "$supervised" ]; then supervise; else in_background "${arguments[@]}"; fi
+    ;;
+  down) down ;;
+  kill-apiserver | restart-apiserver) request "$command" ;;
+  *) usage ;;
+esac

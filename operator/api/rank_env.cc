@@ -1,0 +1,75 @@
+#include "operator/api/rank_env.h"
+
+#include <fmt/format.h>
+
+#include "operator/api/names.h"
+#include "operator/api/validate.h"
+
+namespace ddp::api {
+namespace {
+
+std::string DataMountPath(const Json& pod_template) {
+  const Json* worker = FindWorker(pod_template);
+  const Json* mounts = worker != nullptr ? json::Find(*worker, {"volumeMounts"}) : nullptr;
+  if (mounts != nullptr && mounts->is_array()) {
+    for (const Json& mount : *mounts) {
+      if (json::GetString(mount, {"name"}) == kDataVolume) {
+        return json::GetString(mount, {"mountPath"});
+      }
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+EnvList RankEnv(const DDPJob& job, int attempt, int rank, const RankPlace& place) {
+  const auto text = [](auto value) { return fmt::format("{}", value); };
+  const std::string self = text(rank);
+  const std::string world = text(job.spec.replicas);
+  const std::string address =
+      place.master_addr.empty() ? MasterAddress(job.metadata, attempt) : place.master_addr;
+  const std::string port =
+      text(place.master_port != 0 ? place.master_port : job.spec.rendezvous_port);
+
+  EnvList list = {{env::kRank, self},
+                  {env::kWorldSize, world},
+                  {env::kLocalRank, "0"},
+                  {env::kLocalWorldSize, "1"},
+                  {env::kGroupRank, self},
+                  {env::kGroupWorldSize, world},
+                  {env::kRoleName, "default"},
+                  {env::kRoleRank, self},
+                  {env::kRoleWorldSize, world},
+                  {env::kMasterAddr, address},
+                  {env::kMasterPort, port},
+                  {env::kRunId, job.metadata.uid},
+                  {env::kRestartCount, text(job.status.restarts.application)},
+                  {env::kMaxRestarts, text(job.spec.restart.max_restarts)},
+                  {env::kPetNnodes, world},
+                  {env::kPetNprocPerNode, "1"},
+                  {env::kPetNodeRank, self},
+                  {env::kPetMasterAddr, address},
+                  {env::kPetMasterPort, port},
+                  {env::kNodeRank, self},
+                  {env::kJobName, job.metadata.name},
+                  {env::kJobUid, job.metadata.uid},
+                  {env::kAttempt, text(attempt)}};
+  if (job.spec.checkpoint) {
+    list.emplace_back(env::kCheckpointDir,
+                      !place.checkpoint_dir.empty()
+                          ? place.checkpoint_dir
+                          : fmt::format("{}/{}-{}", job.spec.checkpoint->path,
+                                        job.metadata.namespace_name, job.metadata.name));
+  }
+  list.emplace_back(env::kProgressPort,
+                    text(place.progress_port != 0 ? place.progress_port : job.spec.progress_port));
+  const std::string data =
+      !place.data_dir.empty() ? place.data_dir : DataMountPath(job.spec.pod_template);
+  if (!data.empty()) {
+    list.emplace_back(env::kDataDir, data);
+  }
+  return list;
+}
+
+}  // namespace ddp::api

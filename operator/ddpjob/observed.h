@@ -1,0 +1,69 @@
+// What plan() decides on: one consistent look at a job and its children. Plain values; either body
+// (Kubernetes, local processes) fills them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "operator/api/parse.h"
+#include "operator/api/types.h"
+
+namespace ddp::job {
+
+using api::TimePoint;
+
+enum class PodPhase { kPending, kRunning, kSucceeded, kFailed };
+
+struct PodRecord {
+  std::string name;
+  std::string uid;
+  int attempt = 0;
+  int rank = 0;
+  PodPhase phase = PodPhase::kPending;
+  bool ready = false;
+  bool started = false;  // the worker container runs, or ran
+  std::string node;      // "" until scheduled
+  // The worker container's end. A pod may end without one (evicted): then phase is kFailed.
+  std::optional<int> exit_code;
+  std::string reason;      // why it ended, or why it does not start (ImagePullBackOff …)
+  std::string message;     // termination message, or the scheduler's or kubelet's words
+  std::string disruption;  // reason of the condition DisruptionTarget=True; "" without
+  std::optional<TimePoint> deletion_time;  // deletionTimestamp: when its grace ends
+  std::optional<TimePoint> finished_time;
+
+  bool succeeded() const { return exit_code ? *exit_code == 0 : phase == PodPhase::kSucceeded; }
+  bool failed() const { return exit_code ? *exit_code != 0 : phase == PodPhase::kFailed; }
+  // All containers have ended: nothing runs, nothing holds a GPU.
+  bool terminated() const { return phase == PodPhase::kSucceeded || phase == PodPhase::kFailed; }
+};
+
+// A pod as the API server stores it → record; nothing for a pod without our labels. Pure.
+std::optional<PodRecord> ReadPod(const json::Json& pod);
+
+enum class ServiceState { kMissing, kOurs, kForeign };
+
+// What became of the last CreatePods, while its outcome still stands in the way. Kept by the body
+// in memory only: after its restart the creation is simply tried again.
+struct CreateFailure {
+  enum class Kind {
+    kRefused,    // 422, 400: the template is wrong and can't be changed
+    kNameTaken,  // a pod of that name belongs to another owner
+    kTransient,  // quota, forbidden, unavailable: worth another try
+  };
+  Kind kind = Kind::kTransient;
+  int attempt = 0;
+  std::string message;
+};
+
+struct Observed {
+  api::DDPJob job;
+  std::vector<api::Problem> problems;  // of ParseJob or Validate; job may be half-filled then
+  std::vector<PodRecord> pods;         // all that the job's UID owns, of any attempt
+  ServiceState service = ServiceState::kMissing;
+  std::optional<CreateFailure> create_failure;
+  // False on one machine: a killed process is the program's own fault, no node can prove otherwise.
+  bool nodes_can_fail = true;
+};
+
+}  // namespace ddp::job

@@ -1,0 +1,80 @@
+#include "runtime/checkpoint/record.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "runtime/base/error.h"
+#include "runtime/checkpoint/file.h"
+
+namespace ddp::rt::checkpoint {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kFormat = 1;
+
+// Keys are sorted and numbers written in one way, so equal records give equal text.
+std::string ChecksumOf(const json& body) {
+  const std::string text = body.dump();
+  return ToHex(Checksum(std::as_bytes(std::span(text))));
+}
+
+json FilesToJson(const std::vector<FileEntry>& files) {
+  json list = json::array();
+  for (const FileEntry& file : files) {
+    list.push_back({{"name", file.name}, {"bytes", file.bytes}, {"xxh3", file.xxh3}});
+  }
+  return list;
+}
+
+}  // namespace
+
+std::string FormatRecord(const Record& record) {
+  const Position& at = record.position;
+  const json body = {
+      {"format", kFormat},
+      {"step", at.step},
+      {"epoch", at.epoch},
+      {"sampler", {{"seed", at.seed}, {"cursor", at.cursor}}},
+      {"worldSize", at.world_size},
+      {"schedule", {{"learningRate", at.learning_rate}}},
+      {"configHash", at.config_hash},
+      {"files", FilesToJson(record.files)},
+  };
+  const json document = {{"checkpoint", body}, {"xxh3", ChecksumOf(body)}};
+  return document.dump(2) + "\n";
+}
+
+Record ParseRecord(std::string_view text) {
+  try {
+    const json document = json::parse(text);
+    const json& body = document.at("checkpoint");
+    if (document.at("xxh3").get<std::string>() != ChecksumOf(body)) {
+      throw Error(ExitCode::kData, "its checksum does not fit its content");
+    }
+    if (const int format = body.at("format").get<int>(); format != kFormat) {
+      throw Error(ExitCode::kData,
+                  fmt::format("it has format {}, this program knows {}", format, kFormat));
+    }
+    Record record;
+    record.position = {.step = body.at("step").get<int64_t>(),
+                       .epoch = body.at("epoch").get<int64_t>(),
+                       .cursor = body.at("sampler").at("cursor").get<int64_t>(),
+                       .seed = body.at("sampler").at("seed").get<uint64_t>(),
+                       .world_size = body.at("worldSize").get<int>(),
+                       .learning_rate = body.at("schedule").at("learningRate").get<double>(),
+                       .config_hash = body.at("configHash").get<std::string>()};
+    for (const json& file : body.at("files")) {
+      record.files.push_back({.name = file.at("name").get<std::string>(),
+                              .bytes = file.at("bytes").get<uint64_t>(),
+                              .xxh3 = file.at("xxh3").get<std::string>()});
+    }
+    return record;
+  } catch (const json::exception& e) {
+    throw Error(ExitCode::kData, fmt::format("it is not a commit record ({})", e.what()));
+  }
+}
+
+}  // namespace ddp::rt::checkpoint

@@ -7,16 +7,11 @@ endif()
 set(_lib ${DDP_TORCH_ROOT}/torch/lib)
 set(_nvidia ${DDP_TORCH_ROOT}/nvidia/cu13/lib)
 
-# The wheel's include folder carries its own fmt, newer than the system's library that we link: a folder searched
-# before it, with a link to the system's headers, makes all files use one version.
-find_path(DDP_FMT_INCLUDE fmt/format.h PATHS /usr/include NO_DEFAULT_PATH REQUIRED)
-file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/include_first)
-file(CREATE_LINK ${DDP_FMT_INCLUDE}/fmt ${PROJECT_BINARY_DIR}/include_first/fmt SYMBOLIC)
-
 add_library(ddp_torch INTERFACE)
-target_include_directories(ddp_torch SYSTEM INTERFACE
-  ${PROJECT_BINARY_DIR}/include_first
-  ${DDP_TORCH_ROOT}/torch/include ${DDP_TORCH_ROOT}/torch/include/torch/csrc/api/include)
+# After the system's folders: the wheel ships headers of another fmt than the one we link.
+target_compile_options(ddp_torch INTERFACE
+  "SHELL:-idirafter ${DDP_TORCH_ROOT}/torch/include"
+  "SHELL:-idirafter ${DDP_TORCH_ROOT}/torch/include/torch/csrc/api/include")
 target_link_libraries(ddp_torch INTERFACE ${_lib}/libtorch_cpu.so ${_lib}/libc10.so)
 target_link_options(ddp_torch INTERFACE -Wl,-rpath-link,${_nvidia} -Wl,-rpath-link,${_lib})
 

@@ -47,11 +47,11 @@ class Rendezvous {
 
  private:
   void Join(const Deadline& deadline);
-  void CheckIdentity(Store& root, const Deadline& deadline);
 
   RankEnv env_;
   RendezvousOptions options_;
-  std::shared_ptr<Store> store_;
+  std::shared_ptr<Store> root_;   // null in a world of one
+  std::shared_ptr<Store> store_;  // the prefixed view of it
   int port_ = 0;
   bool left_ = false;
 };

@@ -1,6 +1,6 @@
 // The key-value store through which ranks find each other and agree. Small values, start-up and
 // rare events only; nothing of a training step goes through it. Free of torch.
-// Thread-safe, but one connection: while a Get waits, other calls of the same process wait too.
+// Thread-safe; of the calls of one process only Get waits, and a second Get waits for the first.
 #pragma once
 
 #include <cstdint>
@@ -41,6 +41,9 @@ class Store {
 // until all have, and the error names the ranks that have not.
 std::vector<std::string> Exchange(Store& store, const std::string& key, int rank, int world_size,
                                   std::string_view mine, const Deadline& deadline);
+
+// The ranks for which there is no key "<key>/<rank>" yet: to name who is late.
+std::vector<int> MissingRanks(Store& store, const std::string& key, int world_size);
 
 // What Get throws past its deadline: for implementations.
 Error MissingKey(const std::string& key, const Deadline& deadline);

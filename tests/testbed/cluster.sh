@@ -3,7 +3,9 @@
 #
 #   cluster.sh control-plane STATE [--controllers]   etcd and kube-apiserver on loopback, on free ports. With
 #                                 --controllers also kube-controller-manager and kube-scheduler. No root needed.
-# It waits until all is ready and prints the path of the admin's kubeconfig on stdout, then
+#   cluster.sh node STATE         the same with controllers, plus a node (containerd, kubelet, kube-proxy,
+#                                 CoreDNS) in namespaces of its own (network, processes, mounts). Needs root.
+# Both wait until all is ready and print the path of the admin's kubeconfig on stdout, then
 #   by default    return; the cluster goes on until `down`
 #   --follow PID  return; the cluster ends when process PID does
 #   --supervise   stay, and end the cluster on SIGTERM, SIGINT or the death of the calling process
@@ -11,6 +13,8 @@
 #   cluster.sh down STATE                 ends it; the state folder stays, for its logs
 #   cluster.sh kill-apiserver STATE       kill -9, and leave it dead
 #   cluster.sh restart-apiserver STATE    kill -9 if it lives, start it on the same port, wait until it is ready
+#   cluster.sh enter STATE COMMAND...     runs COMMAND in the cluster's namespaces, with KUBECONFIG and PATH set
+#   cluster.sh image STATE TAR...         loads image archives into the node
 #
 # STATE is a folder that does not exist yet, or was left by an earlier run. In it:
 #   admin.kubeconfig  ca.crt … in pki/  service-account keys in pki/service-accounts.{key,pub}
@@ -21,12 +25,16 @@
 # Environment: KUBEBUILDER_ASSETS, a folder with etcd, kube-apiserver and kubectl to use instead of building them;
 # APISERVER_FLAGS, more flags for it.
 #
-# Nothing outlives the supervisor, whatever kills it: its children carry a parent-death signal.
+# Nothing outlives the supervisor, whatever kills it: its children carry a parent-death signal, and the node's
+# namespaces (with their pods, mounts and bridge) die with their first process, which is one of them.
 set -euo pipefail
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 SELF=$HERE/cluster.sh
 MARKER=.testbed-state
+# shellcheck source=tests/testbed/control_plane.sh
 . "$HERE/control_plane.sh"
+# shellcheck source=tests/testbed/node.sh
+. "$HERE/node.sh"
 
 die() { printf 'cluster.sh: %s\n' "$*" >&2; exit 1; }
 
@@ -42,7 +50,8 @@ start() {
 running() { [ -f "pids/$1" ] && kill -0 "$(cat "pids/$1")" 2>/dev/null; }
 stop() {  # not gently: the API server drains for up to a minute, and nothing here has data worth keeping
   running "$1" || return 0
-  kill -9 "$(cat "pids/$1")" && wait "$(cat "pids/$1")" 2>/dev/null || true
+  kill -9 "$(cat "pids/$1")"
+  wait "$(cat "pids/$1")" 2>/dev/null || true
   rm -f "pids/$1"
 }
 
@@ -82,9 +91,15 @@ claim_state() {
   mkfifo requests
 }
 
+# clean_up: after the last process; logs, audit log and keys stay.
+clean_up() {
+  leave_no_cgroup
+  (cd "$STATE" && rm -rf supervisor ready requests etcd containerd containerd.sock* kubelet)
+}
+
 link_programs() {
   local assets=${KUBEBUILDER_ASSETS:-} name kube=
-  for name in etcd kube-apiserver kubectl ${CONTROLLERS:+kube-controller-manager kube-scheduler}; do
+  for name in etcd kube-apiserver kubectl ${CONTROLLERS:+kube-controller-manager kube-scheduler} ${WITH_NODE:+kubelet kube-proxy}; do
     if [ -x "$assets/$name" ]; then
       ln -s "$(readlink -f "$assets/$name")" "bin/$name"
     else
@@ -92,13 +107,24 @@ link_programs() {
       ln -s "$kube" "bin/$name"
     fi
   done
+  [ -n "$WITH_NODE" ] || return 0
+  ln -s "$("$HERE/build.sh" coredns)" bin/coredns
+  "$HERE/images.sh" pause >pause-image
 }
 
-# serve: carries out requests until it is told to end or $FOLLOW is gone.
+follows() { [ -z "$FOLLOW" ] || [ -d "/proc/$FOLLOW" ]; }
+
+# pause SECONDS: a sleep that a signal's trap ends.
+pause() {
+  [ -n "${never:-}" ] || exec {never}<> <(:)
+  read -r -t "$1" -u "$never" || true
+}
+
+# serve: carries out requests until it is killed, or $FOLLOW has ended.
 serve() {
   local request
   exec 8<>requests
-  while [ -z "$FOLLOW" ] || [ -d "/proc/$FOLLOW" ]; do
+  while follows; do
     read -r -t 0.5 -u 8 request || continue
     case $request in
       kill-apiserver) stop apiserver ;;
@@ -116,12 +142,16 @@ supervise() {
   claim_state
   trap 'exit 0' TERM INT HUP
   # shellcheck disable=SC2046
-  trap 'kill -9 $(jobs -p) 2>/dev/null; wait 2>/dev/null; rm -f supervisor ready' EXIT
+  trap 'kill -9 $(jobs -p) 2>/dev/null; wait 2>/dev/null; clean_up' EXIT
   link_programs
-  control_plane
-  touch ready
+  if [ -n "$WITH_NODE" ]; then
+    start_namespaces
+  else
+    control_plane
+    touch ready
+  fi
   echo "$STATE/admin.kubeconfig"
-  serve
+  if [ -n "$WITH_NODE" ]; then follow_namespaces; else serve; fi
 }
 
 # in_background ARGUMENTS...: a supervisor that outlives this command; returns when all is ready.
@@ -142,12 +172,12 @@ in_background() {
 
 down() {
   local pid deadline=$((SECONDS + 20))
-  pid=$(supervisor) || return 0
-  kill "$pid" 2>/dev/null || return 0
-  while [ "$(supervisor)" = "$pid" ]; do
-    [ $SECONDS -lt $deadline ] || { kill -9 "$pid" 2>/dev/null; break; }
+  [ -e "$STATE/$MARKER" ] || return 0
+  while pid=$(supervisor); do
+    if [ $SECONDS -lt $deadline ]; then kill "$pid"; else kill -9 "$pid"; fi 2>/dev/null
     sleep 0.05
   done
+  clean_up
 }
 
 request() {  # request NAME: has the supervisor do it, and waits for that
@@ -163,11 +193,11 @@ usage() { sed -n '2,/^set/p' "$SELF" | sed '$d; s/^# \{0,1\}//' >&2; exit 64; }
 [ $# -ge 2 ] || usage
 command=$1
 STATE=$(realpath -m "$2")
+CGROUP=testbed-$(sha256sum <<<"$STATE" | cut -c1-12)
 shift 2
-NODE=node-0 SERVICE_CIDR=10.97.0.0/16 SERVICE_IP=10.97.0.1 BIND_ADDRESS=127.0.0.1 API_ADDRESS=127.0.0.1
-CONTROLLERS='' FOLLOW='' supervised=''
+CONTROLLERS='' WITH_NODE='' FOLLOW='' supervised=''
 case $command in
-  control-plane)
+  control-plane | node)
     arguments=("$command" "$STATE" "$@")
     while [ $# -gt 0 ]; do
       case $1 in
@@ -179,9 +209,17 @@ case $command in
       shift
     done
     [ "$FOLLOW" != none ] || FOLLOW=
+    [ "$command" = control-plane ] || { use_node; check_node; }
     if [ -n "$supervised" ]; then supervise; else in_background "${arguments[@]}"; fi
     ;;
+  inside) use_node; inside ;;
   down) down ;;
   kill-apiserver | restart-apiserver) request "$command" ;;
+  enter) enter "$@" ;;
+  image)
+    for tar in "$@"; do
+      enter ctr --address "$STATE/containerd.sock" --namespace k8s.io images import "$tar" >/dev/null
+    done
+    ;;
   *) usage ;;
 esac

@@ -83,13 +83,15 @@ start_etcd() {
 start_apiserver() {
   local server port extra=()
   server=$(cat server) port=${server##*:}
-  # As in envtest: without controllers nobody makes the default service accounts that pods would need.
+  # As in envtest: without controllers nobody makes the default service accounts that pods would need,
+  # and a loopback address can't be an endpoint of the kubernetes service.
   [ -n "$CONTROLLERS" ] || extra+=(--disable-admission-plugins=ServiceAccount)
+  [ -n "$WITH_NODE" ] || extra+=(--endpoint-reconciler-type=none)
   # shellcheck disable=SC2206
   extra+=(${APISERVER_FLAGS:-})
   start apiserver bin/kube-apiserver --etcd-servers="$(cat etcd-server)" \
     --bind-address="$BIND_ADDRESS" --advertise-address="$API_ADDRESS" --secure-port="$port" \
-    --service-cluster-ip-range="$SERVICE_CIDR" --allow-privileged=true --endpoint-reconciler-type=none --authorization-mode=Node,RBAC \
+    --service-cluster-ip-range="$SERVICE_CIDR" --allow-privileged=true --authorization-mode=Node,RBAC \
     --enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement \
     --client-ca-file=pki/ca.crt --tls-cert-file=pki/apiserver.crt --tls-private-key-file=pki/apiserver.key \
     --service-account-issuer=https://kubernetes.default.svc --service-account-key-file=pki/service-accounts.pub \

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# Builds container images from Dockerfiles, without a container engine or a registry.
+#   images.sh pause|operator|runtime|foreign...       prints the path of each one's archive (docker-archive)
+# An archive lies in $DDP_CACHE/images/ under a hash of all that goes into it, and is built only when it is missing.
+# operator and runtime take the programs from $INSTALL_TREE (`make install` fills it).
+# The base, debian:bookworm-slim, is bootstrapped from Debian packages, so that nothing is pulled.
+set -euo pipefail
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+ROOT=$(cd "$HERE/../.." && pwd)
+IMAGES=${DDP_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/ddp}/images
+VERSION=$(sed -n 's/^project(ddp VERSION \([0-9.]*\).*/\1/p' "$ROOT/CMakeLists.txt")
+BASE=docker.io/library/debian:bookworm-slim
+export STORAGE_DRIVER=vfs BUILDAH_ISOLATION=chroot
+
+say() { printf '[images] %s\n' "$*" >&2; }
+die() { say "$*"; exit 1; }
+buildah() { command buildah --root "$IMAGES/storage" --runroot "$IMAGES/run" "$@"; }
+
+base() {
+  buildah inspect --type image "$BASE" >/dev/null 2>&1 && return
+  say 'bootstrapping the base image from Debian packages'
+  local folder slim=()
+  for folder in doc man locale info lintian; do slim+=("--dpkgopt=path-exclude=/usr/share/$folder/*"); done
+  mmdebstrap --quiet --variant=minbase "${slim[@]}" bookworm "$IMAGES/base.tar" >&2
+  local container
+  container=$(buildah from scratch)
+  buildah add --quiet "$container" "$IMAGES/base.tar" / >&2
+  buildah commit --quiet --rm "$container" "$BASE" >&2
+  rm "$IMAGES/base.tar"
+}
+
+# describe NAME: sets what an image is made of: its name, Dockerfile, context and the files the hash covers.
+describe() {
+  arguments=()
+  case $1 in
+    pause)
+      image=localhost/testbed/pause:1 file=$HERE/pause.Dockerfile
+      files=("$(readlink -f "$(command -v busybox)")")
+      context=$(dirname "${files[0]}")
+      ;;
+    foreign) image=localhost/testbed/foreign:1 context=$ROOT/tests/e2e file=$ROOT/tests/e2e/foreign.Dockerfile files=("$context/foreign.py") ;;
+    operator | runtime)
+      image=docker.io/library/ddp-$1:$VERSION file=$ROOT/docker/$1.Dockerfile context=$ROOT
+      : "${INSTALL_TREE:?must name the folder with the installed programs}"
+      files=("$INSTALL_TREE"/bin/ddp-operator "$INSTALL_TREE"/bin/kubectl-ddp)
+      [ "$1" = operator ] || files=("$INSTALL_TREE"/bin/ddp-worker "$INSTALL_TREE"/lib "$INSTALL_TREE"/share/ddp)
+      arguments=(--build-arg "INSTALL_TREE=$(realpath --relative-to="$ROOT" "$INSTALL_TREE")" --build-arg "VERSION=$VERSION")
+      ;;
+    *) die "no image is named $1: pause, operator, runtime, foreign" ;;
+  esac
+}
+
+# fingerprint: of the described image. Names, sizes and times stand for the files' content: hashing libtorch would take
+# longer than all else here together.
+fingerprint() {
+  { cat "$file" "${BASH_SOURCE[0]}" && find "${files[@]}" -type f -printf '%P %s %T@\n' | sort; } | sha256sum | cut -c1-16
+}
+
+build() {
+  local archive
+  describe "$1"
+  archive=$IMAGES/$1-$(fingerprint).tar
+  if [ ! -f "$archive" ]; then
+    grep -q '^FROM scratch' "$file" || base
+    say "building $image"
+    buildah bud --quiet --pull-never --layers --file "$file" --tag "$image" "${arguments[@]}" "$context" >&2
+    rm -f "$IMAGES/$1"-*.tar
+    buildah push --quiet "$image" "docker-archive:$archive.new:$image" >&2
+    mv "$archive.new" "$archive"
+  fi
+  echo "$archive"
+}
+
+[ $# -gt 0 ] || die 'name the images to build: pause, operator, runtime, foreign'
+mkdir -p "$IMAGES"
+exec 9>"$IMAGES/.lock"
+flock 9
+for name in "$@"; do build "$name"; done

@@ -1,5 +1,6 @@
 // What plan() decides on: one consistent look at a job and its children. Plain values; either body
-// (Kubernetes, local processes) fills them.
+// (Kubernetes, local processes) fills them. The pods must be at least as fresh as the status: a pod
+// that the status knows of and the list does not yet show would look lost.
 #pragma once
 
 #include <optional>

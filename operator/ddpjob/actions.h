@@ -1,0 +1,12 @@
+// Which actions lead from the observed pods to what the status — already decided — wants. Pure.
+#pragma once
+
+#include <vector>
+
+#include "operator/ddpjob/plan.h"
+
+namespace ddp::job {
+
+std::vector<Action> ActionsFor(const Observed& observed, const api::Status& status, TimePoint now);
+
+}  // namespace ddp::job

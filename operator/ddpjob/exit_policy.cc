@@ -1,0 +1,105 @@
+#include "operator/ddpjob/exit_policy.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstring>
+
+namespace ddp::job {
+namespace {
+
+using api::Cause;
+using api::ExitCode;
+
+bool Is(const PodRecord& pod, ExitCode code) { return pod.exit_code == static_cast<int>(code); }
+
+bool IsUserError(const PodRecord& pod) {
+  return Is(pod, ExitCode::kUsage) || Is(pod, ExitCode::kData) || Is(pod, ExitCode::kNoInput) ||
+         Is(pod, ExitCode::kConfig);
+}
+
+// Reasons that the kubelet or the node controller put on a pod which they ended or refused
+// themselves (kubelet eviction, node shutdown, admission; container_status "unknown").
+bool IsNodeReason(std::string_view reason) {
+  constexpr std::array kReasons = {"Evicted",      "NodeLost",   "NodeShutdown",
+                                   "Terminated",   "Shutdown",   "UnexpectedAdmissionError",
+                                   "NodeAffinity", "Preempting", "ContainerStatusUnknown"};
+  return reason.starts_with("OutOf") ||
+         std::find(kReasons.begin(), kReasons.end(), reason) != kReasons.end();
+}
+
+Verdict Uncounted(Cause cause, std::string_view reason) {
+  return {FailureAction::kRestartUncounted, cause, std::string(reason), false};
+}
+
+Verdict Counted(std::string_view reason, bool provisional) {
+  return {FailureAction::kRestart, Cause::kApplication, std::string(reason), provisional};
+}
+
+}  // namespace
+
+Cause CauseOfDisruption(std::string_view reason) {
+  return reason == "PreemptionByScheduler" || reason == "Preempting" ? Cause::kPreemption
+                                                                     : Cause::kInfrastructure;
+}
+
+Verdict JudgePod(const PodRecord& pod) {
+  if (IsUserError(pod)) {
+    return {FailureAction::kFail, Cause::kApplication, api::kReasonUserError, false};
+  }
+  if (!pod.disruption.empty()) {
+    return Uncounted(CauseOfDisruption(pod.disruption), pod.disruption);
+  }
+  if (Is(pod, ExitCode::kTempFail)) {
+    return Uncounted(Cause::kPreemption, api::kReasonStopped);
+  }
+  if (IsNodeReason(pod.reason)) {
+    return Uncounted(CauseOfDisruption(pod.reason), pod.reason);
+  }
+  if (pod.deletion_time || pod.reason == api::kReasonPodDeleted) {
+    return Uncounted(Cause::kInfrastructure, api::kReasonPodDeleted);
+  }
+  if (pod.reason == api::kReasonOomKilled) {
+    return Counted(api::kReasonOomKilled, false);
+  }
+  if (Is(pod, ExitCode::kUnavailable)) {
+    return Counted(api::kReasonPeerLost, true);
+  }
+  const bool killed = pod.exit_code == api::kExitKilled || pod.exit_code == api::kExitTerminated;
+  return Counted(pod.reason.empty() ? api::kReasonError : pod.reason, killed);
+}
+
+Verdict JudgeAttempt(const PodRecord& first, bool all_unavailable, bool ran) {
+  Verdict verdict = JudgePod(first);
+  if (all_unavailable) {
+    verdict.reason = api::kReasonRendezvousFailed;
+    verdict.provisional = false;
+  }
+  if (!ran && verdict.action == FailureAction::kRestart) {
+    verdict.action = FailureAction::kRestartUncounted;
+    verdict.cause = Cause::kStartup;
+  }
+  return verdict;
+}
+
+std::string DescribeEnd(const PodRecord& pod) {
+  if (!pod.exit_code) {
+    if (pod.reason == api::kReasonPodDeleted || (pod.deletion_time && !pod.failed())) {
+      return "was deleted";
+    }
+    return fmt::format("failed: {}", pod.reason.empty() ? api::kReasonError : pod.reason);
+  }
+  std::string text = fmt::format("exited with code {}", *pod.exit_code);
+  if (const char* name = *pod.exit_code > 128 ? sigabbrev_np(*pod.exit_code - 128) : nullptr;
+      name != nullptr) {
+    text += fmt::format(" (SIG{})", name);
+  }
+  if (!pod.reason.empty() && pod.reason != api::kReasonError) {
+    text += fmt::format(", {}", pod.reason);
+  }
+  return text;
+}
+
+}  // namespace ddp::job

@@ -1,0 +1,21 @@
+// Why an attempt does not get going: the scheduler's or the kubelet's own words. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "operator/ddpjob/observed.h"
+
+namespace ddp::job {
+
+struct StartupTrouble {
+  std::string reason;   // Unschedulable, ImagePullBackOff, …
+  std::string message;  // names the rank, its pod and how many ranks share the trouble
+  bool operator==(const StartupTrouble&) const = default;
+};
+
+// Of the pods that have not started, the lowest rank's trouble; nothing while all is well.
+std::optional<StartupTrouble> FindStartupTrouble(const std::vector<const PodRecord*>& pods);
+
+}  // namespace ddp::job

@@ -1,0 +1,105 @@
+// Tells people what happened, as events.k8s.io/v1 Events on an object. Recording never blocks: a
+// bounded queue feeds a thread, and what does not fit is dropped and counted. The same event again
+// within 6 minutes becomes a count on the first (client-go tools/events). Thread-safe.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <list>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <variant>
+
+#include "operator/base/clock.h"
+#include "operator/controller/metrics.h"
+#include "operator/kube/client.h"
+
+namespace ddp::controller {
+
+struct ObjectReference {
+  std::string api_version;
+  std::string kind;
+  std::string name_space;
+  std::string name;
+  std::string uid;
+};
+
+struct EventNote {
+  ObjectReference regarding;
+  bool warning = false;
+  std::string reason;  // "PodsCreated": a constant
+  std::string action;  // what was being done: a constant
+  std::string note;    // for people, at most 1 KiB
+};
+
+// Decides whether a note is a new event or one more of a series. Pure but for its memory, which
+// holds the last 4096 series. Not thread-safe.
+class EventAggregator {
+ public:
+  EventAggregator(std::string controller, std::string instance)
+      : controller_(std::move(controller)), instance_(std::move(instance)) {}
+
+  struct Create {
+    std::string name_space;
+    json::Json event;
+  };
+  struct AddToSeries {
+    std::string name_space;
+    std::string name;
+    json::Json patch;
+  };
+  using Write = std::variant<Create, AddToSeries>;
+  Write Next(const EventNote& note, base::TimePoint now);
+  // The event could not be written, or is gone: the next one like it starts anew.
+  void Forget(const EventNote& note);
+
+ private:
+  struct Series {
+    std::string key;
+    std::string event_name;
+    int count = 1;
+    base::TimePoint last_seen;
+  };
+  Create Start(const std::string& key, const EventNote& note, base::TimePoint now);
+
+  const std::string controller_;
+  const std::string instance_;
+  std::list<Series> by_use_;  // most recent first
+  std::unordered_map<std::string, std::list<Series>::iterator> by_key_;
+};
+
+class EventRecorder {
+ public:
+  EventRecorder(kube::Client client, Metrics& metrics, std::string controller, std::string instance,
+                const base::Clock& clock = base::SystemClock());
+  EventRecorder(const EventRecorder&) = delete;
+  EventRecorder& operator=(const EventRecorder&) = delete;
+  // Gives what is queued a moment to be sent.
+  ~EventRecorder();
+
+  void Record(EventNote note);
+
+ private:
+  void Run(const std::stop_token& stop);
+  void Send(const EventNote& note, const std::stop_token& stop);
+  kube::ApiResult<json::Json> Write(const EventAggregator::Write& write,
+                                    const std::stop_token& stop);
+
+  kube::Client client_;
+  const base::Clock& clock_;
+  Counter& sent_;
+  Counter& dropped_;
+  EventAggregator aggregator_;  // only the thread uses it
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::deque<EventNote> queue_;
+  bool idle_ = true;
+  std::jthread thread_;
+};
+
+}  // namespace ddp::controller

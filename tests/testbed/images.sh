@@ -38,7 +38,11 @@ describe() {
       files=("$(readlink -f "$(command -v busybox)")")
       context=$(dirname "${files[0]}")
       ;;
-    foreign) image=localhost/testbed/foreign:1 context=$ROOT/tests/e2e file=$ROOT/tests/e2e/foreign.Dockerfile files=("$context/foreign.py") ;;
+    foreign)
+      image=localhost/testbed/foreign:1 file=$ROOT/tests/e2e/foreign.Dockerfile
+      context=$ROOT/tests/e2e
+      files=("$context/foreign.py")
+      ;;
     operator | runtime)
       image=docker.io/library/ddp-$1:$VERSION file=$ROOT/docker/$1.Dockerfile context=$ROOT
       : "${INSTALL_TREE:?must name the folder with the installed programs}"
@@ -50,10 +54,9 @@ describe() {
   esac
 }
 
-# fingerprint: of the described image. Names, sizes and times stand for the files' content: hashing libtorch would take
-# longer than all else here together.
+# fingerprint: of all that the described image is made of, so that an equal tree of another clone is not built again.
 fingerprint() {
-  { cat "$file" "${BASH_SOURCE[0]}" && find "${files[@]}" -type f -printf '%P %s %T@\n' | sort; } | sha256sum | cut -c1-16
+  { cat "$file" "${BASH_SOURCE[0]}" && find "${files[@]}" -type f -print0 | sort -z | xargs -0 cat; } | sha256sum | cut -c1-16
 }
 
 build() {

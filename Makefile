@@ -1,0 +1,84 @@
+# What to type. Everything fetched or built once for all clones lies in $(DDP_CACHE); this folder's own in build/.
+#   PRESET=release|dev|ci|asan-ubsan|tsan|cuda   how to compile (CMakePresets.json)
+#   JOBS=2                                       how much at once
+PRESET ?= release
+JOBS ?= $(shell nproc)
+BUILD := build/$(PRESET)
+INSTALL := $(BUILD)/install
+export DDP_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ddp
+
+# One compiler cache for all clones: paths are taken relative to the clone.
+export CCACHE_DIR := $(DDP_CACHE)/ccache
+export CCACHE_BASEDIR := $(CURDIR)
+export CCACHE_NOHASHDIR := 1
+export CCACHE_SLOPPINESS := time_macros,pch_defines
+export CCACHE_MAXSIZE := 5G
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS += --no-print-directory
+FETCH := cmake/fetch.sh
+NINJA := ninja -C $(BUILD) -j $(JOBS)
+CTEST := ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure --no-tests=error
+SHELL_SCRIPTS = $(shell git grep -lIE '^\#!/usr/bin/env bash' 2>/dev/null)
+CXX_FILES = $(shell git ls-files '*.h' '*.cc' '*.cu' 2>/dev/null)
+
+.DEFAULT_GOAL := help
+.PHONY: help deps build demo test images install lint format tidy sanitize clean
+
+help:  ## show this
+	@echo 'make TARGET [PRESET=$(PRESET)] [JOBS=$(JOBS)]'
+	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
+
+deps:  ## fetch what compiling needs: Debian packages, libtorch, the digits
+	@$(FETCH) packages build
+	@$(FETCH) torch
+	@$(FETCH) digits
+
+build: configure  ## compile everything
+	@$(NINJA)
+
+demo: configure  ## train handwritten digits with two ranks on this machine
+	@$(NINJA) kubectl-ddp ddp-worker
+	@$(BUILD)/bin/kubectl-ddp run -f manifests/samples/mnist.yaml
+
+test: build testbed  ## run every test that needs no node: unit, fault, integration with a real API server
+	@$(CTEST) -L '^(unit|fault|integration)$$'
+
+images: install  ## build the container images from docker/
+	@$(FETCH) packages node
+	@INSTALL_TREE=$(INSTALL) tests/testbed/images.sh pause operator runtime foreign
+
+install: configure  ## build/PRESET/install: the programs as they are shipped
+	@$(NINJA)
+	@cmake --install $(BUILD) --strip >/dev/null
+
+lint:  ## check format, layers and scripts
+	@$(FETCH) packages lint
+	@clang-format --dry-run --Werror $(CXX_FILES)
+	@python3 tests/layers/layers.py .
+	@shellcheck -x -a $(SHELL_SCRIPTS)
+
+format:  ## format all C++ files
+	@$(FETCH) packages lint
+	@clang-format -i $(CXX_FILES)
+
+tidy: configure  ## clang-tidy on what changed since main; ALL=1 on everything
+	@$(FETCH) packages lint
+	@tests/lint/tidy.sh $(BUILD) $(JOBS) $(if $(ALL),--all)
+
+sanitize:  ## run the tests of the concurrent layers under the address, undefined-behaviour and thread sanitizers
+	@tests/lint/sanitize.sh $(JOBS)
+
+clean:  ## remove build/ (the cache in DDP_CACHE stays)
+	@rm -rf build
+
+# ---- steps that people do not ask for by name ------------------------------------------------------------------
+
+.PHONY: configure testbed
+configure: deps
+	@[ -f $(BUILD)/build.ninja ] || cmake --preset $(PRESET) --log-level=WARNING
+
+testbed:
+	@$(FETCH) packages test
+	@tests/testbed/build.sh kube >/dev/null

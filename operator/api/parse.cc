@@ -36,8 +36,8 @@ const std::map<std::string_view, Fields>& Schema() {
       {"status.failures",
        {"attempt", "cause", "exitCode", "message", "node", "pod", "podUID", "rank", "reason",
         "signal", "time"}},
-      {"status.replicas", {"active", "desired", "failed", "ready", "succeeded"}},
-      {"status.restarts", {"application", "infrastructure", "preemption", "startup"}},
+      {"status.replicas", {"active", "desired", "failed", "ready", "succeeded", "summary"}},
+      {"status.restarts", {"application", "infrastructure", "preemption", "startup", "total"}},
   };
   return schema;
 }

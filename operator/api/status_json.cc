@@ -1,4 +1,7 @@
 // Status ⇄ JSON. Reading is lenient: a status is ours, and a damaged field must not stop a job.
+// restarts.total and replicas.summary are written for people (columns of kubectl get), never read.
+#include <fmt/format.h>
+
 #include <array>
 
 #include "operator/api/parse.h"
@@ -139,14 +142,16 @@ Json StatusToJson(const Status& status) {
        {{"application", restarts.application},
         {"infrastructure", restarts.infrastructure},
         {"preemption", restarts.preemption},
-        {"startup", restarts.startup}}},
+        {"startup", restarts.startup},
+        {"total", restarts.Total()}}},
       {"budget", {{"counted", status.budget.counted}, {"uncounted", status.budget.uncounted}}},
       {"replicas",
        {{"desired", replicas.desired},
         {"ready", replicas.ready},
         {"active", replicas.active},
         {"succeeded", replicas.succeeded},
-        {"failed", replicas.failed}}}};
+        {"failed", replicas.failed},
+        {"summary", fmt::format("{}/{}", replicas.ready, replicas.desired)}}}};
   PutText(json, "succeededRanks", status.succeeded_ranks.ToString());
   if (!status.failures.empty()) {
     json["failures"] = ListToJson(status.failures);

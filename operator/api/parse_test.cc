@@ -1,0 +1,277 @@
+#include "operator/api/parse.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "operator/api/names.h"
+#include "operator/api/rank_env.h"
+#include "operator/api/validate.h"
+
+namespace ddp::api {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr const char* kMinimal = R"(
+apiVersion: ddpjob.dev/v1alpha1
+kind: DDPJob
+metadata: {name: mnist}
+spec:
+  replicas: 2
+  template:
+    spec:
+      containers:
+      - {name: worker, image: i}
+)";
+
+Json Yaml(const std::string& text) { return json::ParseYaml(text)->front(); }
+
+DDPJob Parsed(const Json& object) {
+  auto job = ParseJob(object);
+  EXPECT_TRUE(job) << (job ? "" : Join(job.error()));
+  return job ? *job : DDPJob{};
+}
+
+// Sets the value at a JSON pointer of the minimal job.
+Json With(const char* pointer, const Json& value) {
+  Json object = Yaml(kMinimal);
+  object[Json::json_pointer(pointer)] = value;
+  return object;
+}
+
+TEST(ParseJob, FillsDefaults) {
+  const DDPJob job = Parsed(Yaml(kMinimal));
+  EXPECT_EQ(job.metadata.name, "mnist");
+  EXPECT_EQ(job.metadata.namespace_name, "default");
+  EXPECT_EQ(job.spec.replicas, 2);
+  EXPECT_EQ(job.spec.rendezvous_port, 29500);
+  EXPECT_EQ(job.spec.progress_port, 9410);
+  EXPECT_EQ(job.spec.shm_size, "1Gi");
+  EXPECT_EQ(job.spec.restart.max_restarts, 3);
+  EXPECT_EQ(job.spec.restart.grace_period_seconds, 5);
+  EXPECT_FALSE(job.spec.checkpoint);
+  EXPECT_THAT(Validate(job), IsEmpty());
+}
+
+TEST(ParseJob, GraceIsNeverLongerThanTheTemplates) {
+  EXPECT_EQ(Parsed(With("/spec/template/spec/terminationGracePeriodSeconds", 2))
+                .spec.restart.grace_period_seconds,
+            2);
+}
+
+TEST(ParseJob, KeepsTheTemplateAsItIs) {
+  const Json odd = {{"spec", {{"containers", {{{"name", "w"}}}}, {"notYetInvented", {1, "2"}}}}};
+  EXPECT_EQ(Parsed(With("/spec/template", odd)).spec.pod_template, odd);
+}
+
+struct Bad {
+  const char* pointer;
+  Json value;
+  const char* says;
+};
+
+TEST(ParseJob, RefusalsNameThePlace) {
+  for (const Bad& bad :
+       {Bad{"/spec/replica", 2, "spec.replica: unknown field; did you mean 'replicas'?"},
+        Bad{"/spec/restart",
+            {{"maxRestart", 1}},
+            "spec.restart.maxRestart: unknown field; did you mean 'maxRestarts'?"},
+        Bad{"/spec/suspend", true, "spec.suspend: unknown field; known here: checkpoint"},
+        Bad{"/spec/replicas", "2", "spec.replicas: must be a whole number, not text"},
+        Bad{"/spec/replicas", 1.5, "spec.replicas: must be a whole number, not a number with"},
+        Bad{"/spec/replicas", nullptr, "spec.replicas: is missing"},
+        Bad{"/spec/template", nullptr, "spec.template: is missing"},
+        Bad{"/spec/template", "x", "spec.template: must be an object, not text"},
+        Bad{"/spec/shm", {{"size", 1}}, "spec.shm.size: must be text, not a whole number: put it"},
+        Bad{"/spec/checkpoint", {{"path", "/c"}}, "spec.checkpoint.claimName: is missing"},
+        Bad{"/spec/checkpoint",
+            {{"path", "/c"}, {"claimName", "c"}, {"mount", "Some"}},
+            "spec.checkpoint.mount: must be Rank0 or All, not 'Some'"},
+        Bad{"/kind", "Job", "kind: must be DDPJob, not 'Job'"},
+        Bad{"/apiVersion", "v1", "apiVersion: must be ddpjob.dev/v1alpha1, not 'v1'"},
+        Bad{"/metadata", Json::object(), "metadata.name: is missing"},
+        Bad{"/spec", nullptr, "spec: is missing"}}) {
+    const auto job = ParseJob(With(bad.pointer, bad.value));
+    ASSERT_FALSE(job) << bad.pointer;
+    EXPECT_THAT(Join(job.error()), HasSubstr(bad.says));
+  }
+}
+
+TEST(Validate, RefusalsNameThePlace) {
+  const Json worker = {{"name", "worker"}};
+  const auto containers = [](const Json& container) { return Json::array({container}); };
+  for (const Bad& bad :
+       {Bad{"/spec/replicas", 0, "spec.replicas: must be from 1 to 9999, not 0"},
+        Bad{"/spec/replicas", 10'000, "spec.replicas: must be from 1 to 9999, not 10000"},
+        Bad{"/spec/replicas", -5'000'000'000, "spec.replicas: must be from 1 to 9999"},
+        Bad{"/metadata/name", "Mnist", "metadata.name: 'Mnist' must be lower-case"},
+        Bad{"/metadata/name", "9mnist", "start with a letter"},
+        Bad{"/metadata/name", "mnist.a", "metadata.name: 'mnist.a' must be"},
+        Bad{"/metadata/name", std::string(55, 'a'),
+            "metadata.name: is 55 characters long; with 2 replicas at most 54 fit"},
+        Bad{"/spec/progress", {{"port", 80}}, "spec.progress.port: must be from 1024 to 65535"},
+        Bad{"/spec/progress", {{"port", 29500}}, "29500 is the rendezvous port too"},
+        Bad{"/spec/rendezvous", {{"port", 0}}, "spec.rendezvous.port: must be from 1 to 65535"},
+        Bad{"/spec/shm", {{"size", "big"}}, "spec.shm.size: 'big' must be a size"},
+        Bad{"/spec/shm", {{"size", "0"}}, "spec.shm.size: '0' must be a size"},
+        Bad{"/spec/restart", {{"maxRestarts", -1}}, "spec.restart.maxRestarts: must be from 0"},
+        Bad{"/spec/restart",
+            {{"backoffSeconds", 9}, {"maxBackoffSeconds", 5}},
+            "spec.restart.maxBackoffSeconds: 5 must not be less than backoffSeconds, 9"},
+        Bad{"/spec/checkpoint",
+            {{"path", "ckpt"}, {"claimName", "c"}},
+            "spec.checkpoint.path: 'ckpt' must be an absolute folder"},
+        Bad{"/spec/checkpoint", {{"path", "/a/../b"}, {"claimName", "c"}}, "must be an absolute"},
+        Bad{"/spec/checkpoint",
+            {{"path", "/c"}, {"claimName", ""}},
+            "claimName: must not be empty"},
+        Bad{"/spec/template/spec/containers", Json::array(),
+            "spec.template.spec.containers: must list at least one container"},
+        Bad{"/spec/template/spec/restartPolicy", "OnFailure",
+            "spec.template.spec.restartPolicy: must be Never or absent, not OnFailure"},
+        Bad{"/spec/template/spec/hostname", "h", "spec.template.spec.hostname: must be absent"},
+        Bad{"/spec/template/spec/subdomain", "s", "spec.template.spec.subdomain: must be absent"},
+        Bad{"/spec/template/spec/setHostnameAsFQDN", true, "setHostnameAsFQDN: must be absent"},
+        Bad{"/spec/template/spec/hostNetwork", true, "hostNetwork: is not supported"},
+        Bad{"/spec/template/metadata",
+            {{"labels", {{"ddpjob.dev/rank", "9"}}}},
+            "spec.template.metadata.labels[ddpjob.dev/rank]: must be absent"},
+        Bad{"/spec/template/spec/containers",
+            containers({{"name", "a"}, {"env", {{{"name", "RANK"}, {"value", "1"}}}}}),
+            "spec.template.spec.containers[0].env[0].name: RANK is set by the operator"},
+        Bad{"/spec/template/spec/containers",
+            containers(
+                {{"name", "a"}, {"volumeMounts", {{{"name", "v"}, {"mountPath", "/dev/shm/"}}}}}),
+            "spec.template.spec.containers[0].volumeMounts[0].mountPath: /dev/shm belongs"},
+        Bad{"/spec/template/spec/containers", Json::array({worker, worker}),
+            "spec.template.spec.containers[1].name: 'worker' is there twice"},
+        Bad{"/spec/template/spec/containers", containers({{"image", "a"}}),
+            "spec.template.spec.containers[0].name: is missing"},
+        Bad{"/spec/template/spec/volumes", Json::array({{{"name", "ddp-shm"}}}),
+            "spec.template.spec.volumes[0].name: 'ddp-shm' is a volume of the operator's"},
+        Bad{"/spec/template/spec/volumes", Json::array({{{"name", "v"}}, {{"name", "v"}}}),
+            "spec.template.spec.volumes[1].name: 'v' is there twice"}}) {
+    EXPECT_THAT(Join(Validate(Parsed(With(bad.pointer, bad.value)))), HasSubstr(bad.says));
+  }
+}
+
+TEST(Validate, TheCheckpointMustNotBeCovered) {
+  Json object = With("/spec/checkpoint", {{"path", "/c"}, {"claimName", "claim"}});
+  for (const auto& [path, refused] :
+       {std::pair{"/c", true}, {"/c/", true}, {"/c/x", true}, {"/cc", false}, {"/", false}}) {
+    object["spec"]["template"]["spec"]["containers"][0]["volumeMounts"] = {
+        {{"name", "v"}, {"mountPath", path}}};
+    EXPECT_EQ(!Validate(Parsed(object)).empty(), refused) << path;
+  }
+}
+
+TEST(Validate, OnlyTheWorkersVariablesAreReserved) {
+  const Json side = {{"name", "side"}, {"env", {{{"name", "RANK"}, {"value", "1"}}}}};
+  EXPECT_THAT(Validate(Parsed(With("/spec/template/spec/containers",
+                                   Json::array({side, {{"name", "worker"}}})))),
+              IsEmpty());
+}
+
+TEST(Names, FitForEveryAllowedJob) {
+  for (const int replicas : {1, 2, 10, 11, 100, 101, 1000, 9999}) {
+    const size_t limit = MaxJobNameLength(replicas);
+    const std::string longest(limit, 'a');
+    EXPECT_EQ(PodName(longest, 999'999, replicas - 1).size(), kMaxLabelLength) << replicas;
+    DDPJob job = Parsed(With("/metadata/name", longest));
+    job.spec.replicas = replicas;
+    EXPECT_THAT(Validate(job), IsEmpty());
+    job.metadata.name += 'a';
+    EXPECT_THAT(Join(Validate(job)), HasSubstr("metadata.name: is"));
+  }
+}
+
+std::string ValueOf(const EnvList& env, std::string_view name) {
+  for (const auto& [key, value] : env) {
+    if (key == name) {
+      return value;
+    }
+  }
+  return "(none)";
+}
+
+TEST(RankEnv, IsTheDocumentedTable) {
+  Json object = With("/spec/checkpoint", {{"path", "/ckpt"}, {"claimName", "c"}});
+  object["metadata"]["uid"] = "u";
+  object["spec"]["template"]["spec"]["containers"][0]["volumeMounts"] = {
+      {{"name", "data"}, {"mountPath", "/data"}}};
+  DDPJob job = Parsed(object);
+  job.status.restarts = {.application = 2, .infrastructure = 1};
+  const EnvList env = RankEnv(job, 4, 1);
+  const std::pair<const char*, const char*> table[] = {
+      {"RANK", "1"},
+      {"WORLD_SIZE", "2"},
+      {"LOCAL_RANK", "0"},
+      {"LOCAL_WORLD_SIZE", "1"},
+      {"GROUP_RANK", "1"},
+      {"GROUP_WORLD_SIZE", "2"},
+      {"ROLE_NAME", "default"},
+      {"ROLE_RANK", "1"},
+      {"ROLE_WORLD_SIZE", "2"},
+      {"MASTER_ADDR", "mnist-4-0.mnist.default.svc"},
+      {"MASTER_PORT", "29500"},
+      {"TORCHELASTIC_RUN_ID", "u"},
+      {"TORCHELASTIC_RESTART_COUNT", "2"},
+      {"TORCHELASTIC_MAX_RESTARTS", "3"},
+      {"PET_NNODES", "2"},
+      {"PET_NPROC_PER_NODE", "1"},
+      {"PET_NODE_RANK", "1"},
+      {"PET_MASTER_ADDR", "mnist-4-0.mnist.default.svc"},
+      {"PET_MASTER_PORT", "29500"},
+      {"NODE_RANK", "1"},
+      {"DDP_JOB_NAME", "mnist"},
+      {"DDP_JOB_UID", "u"},
+      {"DDP_ATTEMPT", "4"},
+      {"DDP_CHECKPOINT_DIR", "/ckpt/default-mnist"},
+      {"DDP_PROGRESS_PORT", "9410"},
+      {"DDP_DATA_DIR", "/data"}};
+  EXPECT_EQ(env.size(), std::size(table));
+  for (const auto& [name, value] : table) {
+    EXPECT_EQ(ValueOf(env, name), value) << name;
+    EXPECT_THAT(env::kReserved, Contains(std::string_view(name)));
+  }
+  EXPECT_EQ(std::size(env::kReserved), std::size(table));
+}
+
+TEST(RankEnv, ABodyMayPlaceItElsewhere) {
+  const DDPJob job = Parsed(Yaml(kMinimal));
+  const EnvList env = RankEnv(job, 1, 0,
+                              {.master_addr = "127.0.0.1",
+                               .master_port = 7,
+                               .progress_port = 8,
+                               .checkpoint_dir = "",
+                               .data_dir = "/d"});
+  EXPECT_EQ(ValueOf(env, "MASTER_ADDR"), "127.0.0.1");
+  EXPECT_EQ(ValueOf(env, "PET_MASTER_PORT"), "7");
+  EXPECT_EQ(ValueOf(env, "DDP_PROGRESS_PORT"), "8");
+  EXPECT_EQ(ValueOf(env, "DDP_DATA_DIR"), "/d");
+  EXPECT_EQ(ValueOf(env, "DDP_CHECKPOINT_DIR"), "(none)");
+}
+
+TEST(Status, SurvivesDamage) {
+  EXPECT_EQ(StatusFromJson(Json("x")), Status{});
+  EXPECT_EQ(StatusFromJson({{"phase", 7}, {"conditions", "none"}, {"failures", {1, 2}}}).phase,
+            Phase::kPending);
+}
+
+TEST(Status, ConditionsKeepTheirTransitionTime) {
+  Status status;
+  const TimePoint first{std::chrono::seconds(100)};
+  const TimePoint later{std::chrono::seconds(200)};
+  SetCondition(status, "Ready", ConditionStatus::kFalse, "A", "a", 1, first);
+  SetCondition(status, "Ready", ConditionStatus::kFalse, "B", "b", 2, later);
+  EXPECT_EQ(FindCondition(status, "Ready")->last_transition_time, first);
+  EXPECT_EQ(FindCondition(status, "Ready")->reason, "B");
+  SetCondition(status, "Ready", ConditionStatus::kTrue, "C", "c", 2, later);
+  EXPECT_EQ(FindCondition(status, "Ready")->last_transition_time, later);
+  EXPECT_EQ(status.conditions.size(), 1U);
+}
+
+}  // namespace
+}  // namespace ddp::api

@@ -107,6 +107,11 @@ TEST_F(CrdTest, DefaultsAreThoseOfTheParser) {
   EXPECT_EQ(value("restart", "backoffSeconds"), kDefaultBackoffSeconds);
   EXPECT_EQ(value("restart", "maxBackoffSeconds"), kDefaultMaxBackoffSeconds);
   EXPECT_EQ(value("restart", "gracePeriodSeconds"), Json()) << "depends on the template";
+  EXPECT_EQ(spec["restart"]["default"],
+            Json({{"maxRestarts", kDefaultMaxRestarts},
+                  {"maxUncountedRestarts", kDefaultMaxUncountedRestarts},
+                  {"backoffSeconds", kDefaultBackoffSeconds},
+                  {"maxBackoffSeconds", kDefaultMaxBackoffSeconds}}));
   EXPECT_EQ(spec["replicas"]["maximum"], kMaxReplicas);
   EXPECT_EQ(spec["progress"]["properties"]["port"]["minimum"], kMinProgressPort);
 }

@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# The CRD against a real API server: plain apply works, good jobs are accepted, and each bad one is refused with a
+# sentence that names the place.
+set -euo pipefail
+SOURCE=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+STATE=$(mktemp -d "${TMPDIR:-/tmp}/ddp-crd.XXXXXX")
+finish() {
+  "$SOURCE/tests/testbed/cluster.sh" down "$STATE" >/dev/null 2>&1 || true
+  rm -rf "$STATE"
+}
+trap finish EXIT
+rmdir "$STATE"
+KUBECONFIG=$("$SOURCE/tests/testbed/cluster.sh" control-plane "$STATE" --follow $$)
+export KUBECONFIG
+kubectl() { "$STATE/bin/kubectl" "$@"; }
+failures=0
+fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
+
+kubectl apply -f "$SOURCE/manifests/crd/ddpjob.yaml" >/dev/null
+kubectl wait --for=condition=Established crd/ddpjobs.ddpjob.dev --timeout=30s >/dev/null
+violations=$(kubectl get crd ddpjobs.ddpjob.dev -o jsonpath='{.status.conditions[?(@.type=="NonStructuralSchema")].message}')
+[ -z "$violations" ] || fail "the schema is not structural: $violations"
+
+worker='[{name: worker, image: i, resources: {limits: {cpu: 1}}}]'
+# job NAME [SPEC-LINES]: a manifest; the lines are added to spec.
+job() {
+  cat <<END
+apiVersion: ddpjob.dev/v1alpha1
+kind: DDPJob
+metadata: {name: $1}
+spec:
+  ${replicas:-replicas: 2}
+  template:
+    spec:
+      ${template:-}
+      containers: ${containers:-$worker}
+  ${2:-}
+END
+}
+accepted() {  # accepted WHAT, the manifest on stdin
+  local said
+  said=$(kubectl create -f - 2>&1) || fail "refused: $1: $said"
+}
+refused() {  # refused TEXT, the manifest on stdin
+  local said
+  if said=$(kubectl create -f - 2>&1); then
+    fail "accepted, wanted: $1"
+  else
+    grep -qF -- "$1" <<<"$said" || fail "wanted: $1 -- said: $said"
+  fi
+}
+
+job plain | accepted plain
+[ "$(kubectl get ddp plain -o jsonpath='{.spec.restart.maxRestarts} {.spec.progress.port} {.spec.shm.size}')" = '3 9410 1Gi' ] || fail defaults
+[ "$(kubectl get ddp plain -o jsonpath='{.spec.template.spec.containers[0].resources.limits.cpu}')" = 1 ] || fail 'the template is not kept'
+kubectl get ddp plain | head -1 | grep -Eq '^NAME +PHASE +READY +RESTARTS +AGE' || fail columns
+job full 'checkpoint: {path: /c, claimName: c, mount: All}' | accepted checkpoint
+job "$(printf 'a%.0s' {1..54})" | accepted 'longest name'
+
+job "$(printf 'a%.0s' {1..55})" | refused 'metadata.name is too long, because pods are named <name>-<attempt>-<rank> within 63 characters'
+job mnist.x | refused 'metadata.name must be lower-case letters'
+job 9mnist | refused 'metadata.name must be lower-case letters'
+replicas='replicas: 11' job "$(printf 'a%.0s' {1..54})" | refused 'metadata.name is too long'
+replicas='replicas: 0' job a | refused 'spec.replicas: Invalid value: 0'
+replicas='replica: 2' job a | refused 'unknown field "spec.replica"'
+job a 'suspend: true' | refused 'unknown field "spec.suspend"'
+job a 'progress: {port: 80}' | refused 'spec.progress.port: Invalid value: 80'
+job a 'progress: {port: 29500}' | refused 'is the rendezvous port too'
+job a 'shm: {size: big}' | refused 'spec.shm.size'
+job a 'restart: {backoffSeconds: 9, maxBackoffSeconds: 5}' | refused 'must not be less than backoffSeconds'
+job a 'checkpoint: {path: /c}' | refused 'spec.checkpoint.claimName: Required value'
+job a 'checkpoint: {path: c, claimName: c}' | refused 'spec.checkpoint.path'
+job a 'checkpoint: {path: /a/../b, claimName: c}' | refused 'must be an absolute folder'
+template='restartPolicy: OnFailure' job a | refused 'must be Never or absent'
+template='hostname: h' job a | refused 'spec.template.spec.hostname'
+template='subdomain: h' job a | refused 'spec.template.spec.subdomain'
+template='setHostnameAsFQDN: true' job a | refused 'spec.template.spec.setHostnameAsFQDN'
+template='hostNetwork: true' job a | refused 'two ranks on a node'
+template='volumes: [{name: ddp-shm}]' job a | refused 'belong to the operator'
+containers='[]' job a | refused 'spec.template.spec.containers'
+containers='[{name: w, env: [{name: RANK, value: "1"}]}]' job a | refused 'sets a variable that the operator sets'
+containers='[{name: w, volumeMounts: [{name: v, mountPath: /dev/shm}]}]' job a | refused '/dev/shm belongs to the operator'
+containers='[{name: w, volumeMounts: [{name: v, mountPath: /c/x}]}]' job a 'checkpoint: {path: /c, claimName: c}' | refused 'is covered by a volumeMount'
+containers='[{name: side, env: [{name: RANK, value: "1"}]}, {name: worker}]' job side | accepted 'a sidecar with RANK'
+
+patch() { kubectl patch ddp plain --type merge -p "$1" 2>&1; }
+patch '{"spec":{"restart":{"maxRestarts":9}}}' >/dev/null || fail 'maxRestarts can not be changed'
+for change in '{"replicas":3}' '{"template":{"spec":{"nodeSelector":{"a":"b"}}}}' '{"restart":{"backoffSeconds":7}}' \
+  '{"checkpoint":{"path":"/c","claimName":"c"}}' '{"rendezvous":{"port":1}}' '{"shm":{"size":"2Gi"}}'; do
+  said=$(patch "{\"spec\":$change}") && fail "changed: $change"
+  grep -q 'changed after creation' <<<"$said" || fail "$change: $said"
+done
+
+[ "$failures" = 0 ] || exit 1
+echo "the CRD holds"

@@ -105,17 +105,17 @@ class ProcessGroup {
   virtual Stats stats() const = 0;
 };
 
-enum class Transport { kAuto, kShm, kTcp, kNccl };
+enum class TransportKind { kAuto, kShm, kTcp, kNccl };
 
 // "auto", "shm", "tcp", "nccl"; Error(kConfig) for anything else lists them.
-Transport ParseTransport(std::string_view text);
+TransportKind ParseTransport(std::string_view text);
 
 struct GroupOptions {
   int rank = 0;
   int world_size = 1;
   std::string job_uid;  // with `attempt`: checked when ranks connect
   int attempt = 0;
-  Transport transport = Transport::kAuto;
+  TransportKind transport = TransportKind::kAuto;
   // tcp listens on the interface that routes to this address; "" = loopback.
   std::string master_addr;
   int local_rank = 0;  // nccl: the CUDA device

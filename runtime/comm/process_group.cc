@@ -1,0 +1,161 @@
+// Chooses the transport and connects the ranks.
+#include "runtime/comm/process_group.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "runtime/base/log.h"
+#include "runtime/comm/local_transport.h"
+#include "runtime/comm/mesh.h"
+#include "runtime/comm/queued_group.h"
+#include "runtime/comm/shm_transport.h"
+#include "runtime/comm/tcp_transport.h"
+
+namespace ddp::rt::comm {
+namespace {
+
+using Parts = QueuedGroup::Parts;
+
+MeshOptions MeshOptionsOf(const GroupOptions& options, const std::string& transport) {
+  return {.rank = options.rank,
+          .world_size = options.world_size,
+          .job_uid = options.job_uid,
+          .attempt = options.attempt,
+          .key = fmt::format("comm/{}/{}", options.name, transport),
+          .master_addr = options.master_addr,
+          .deadline = Deadline::In(options.init_timeout,
+                                   fmt::format("all ranks to connect ({})", transport))};
+}
+
+// Equal for processes that could share memory: one kernel, and one network namespace, in which
+// abstract Unix sockets live. Only a handed-over memory then proves it.
+std::string HostIdentity() {
+  std::string boot_id;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot_id;
+  struct stat net {};
+  if (boot_id.empty() || stat("/proc/self/ns/net", &net) != 0) {
+    return "";
+  }
+  return fmt::format("{} {} {}", boot_id, net.st_dev, net.st_ino);
+}
+
+Parts ConnectShm(store::Store& store, const GroupOptions& options) {
+  const MeshOptions mesh_options = MeshOptionsOf(options, "shm");
+  Mesh mesh = ConnectUnixMesh(store, mesh_options);
+  Fd file = ShmTransport::ShareFile(options.rank, mesh.control, mesh_options.deadline);
+  Parts parts;
+  parts.control = std::make_unique<Control>(options.rank, std::move(mesh.control));
+  parts.transport = std::make_unique<ShmTransport>(options.rank, options.world_size,
+                                                   std::move(file), *parts.control);
+  return parts;
+}
+
+Parts ConnectTcp(store::Store& store, const GroupOptions& options) {
+  Mesh mesh = ConnectTcpMesh(store, MeshOptionsOf(options, "tcp"));
+  Parts parts;
+  parts.control = std::make_unique<Control>(options.rank, std::move(mesh.control));
+  parts.transport =
+      std::make_unique<TcpTransport>(options.rank, std::move(mesh.data), *parts.control);
+  return parts;
+}
+
+// The first rank that is not content, in a sentence; "" if all are.
+std::string FirstObjection(const std::vector<std::string>& votes) {
+  for (std::size_t r = 0; r < votes.size(); ++r) {
+    if (!votes[r].empty()) {
+      return fmt::format("rank {}: {}", r, votes[r]);
+    }
+  }
+  return "";
+}
+
+// Shared memory if it works for all ranks; `why_not` says why it does not. Every rank comes to the
+// same answer, as each step is put to the vote.
+std::optional<Parts> TryShm(store::Store& store, const GroupOptions& options,
+                            std::string& why_not) {
+  const auto vote = [&](const char* what, const std::string& mine) {
+    return store::Exchange(store, fmt::format("comm/{}/{}", options.name, what), options.rank,
+                           options.world_size, mine,
+                           Deadline::In(options.init_timeout, "all ranks to choose a transport"));
+  };
+  const auto hosts = vote("host", HostIdentity());
+  const auto elsewhere = std::find_if(hosts.begin(), hosts.end(),
+                                      [&](const auto& host) { return host != hosts.front(); });
+  if (hosts.front().empty() || elsewhere != hosts.end()) {
+    why_not = hosts.front().empty()
+                  ? "rank 0 cannot tell its host"
+                  : fmt::format("rank {} is on another host (or network namespace) than rank 0",
+                                elsewhere - hosts.begin());
+    return std::nullopt;
+  }
+  std::optional<Parts> parts;
+  std::string objection;
+  try {
+    parts = ConnectShm(store, options);
+  } catch (const Error& e) {
+    objection = e.what();
+  }
+  why_not = FirstObjection(vote("shm-vote", objection));
+  return why_not.empty() ? std::move(parts) : std::nullopt;
+}
+
+Parts Connect(store::Store& store, const GroupOptions& options) {
+  std::string why_not;
+  switch (options.transport) {
+    case TransportKind::kAuto:
+    case TransportKind::kShm:
+      if (auto shm = TryShm(store, options, why_not)) {
+        shm->description = fmt::format("shm: all {} ranks share this host", options.world_size);
+        return std::move(*shm);
+      }
+      if (options.transport == TransportKind::kShm) {
+        throw Error(ExitCode::kConfig,
+                    fmt::format("the transport 'shm' was asked for, but {}: use 'auto'", why_not));
+      }
+      break;
+    case TransportKind::kNccl:
+      throw Error(ExitCode::kConfig,
+                  "the transport 'nccl' was asked for, but this program was built without CUDA "
+                  "(preset cuda): use 'auto'");
+    case TransportKind::kTcp:
+      why_not = "it was asked for";
+      break;
+  }
+  Parts tcp = ConnectTcp(store, options);
+  tcp.description = fmt::format("tcp: {}", why_not);
+  return tcp;
+}
+
+}  // namespace
+
+TransportKind ParseTransport(std::string_view text) {
+  for (const auto& [name, kind] : {std::pair{"auto", TransportKind::kAuto},
+                                   {"shm", TransportKind::kShm},
+                                   {"tcp", TransportKind::kTcp},
+                                   {"nccl", TransportKind::kNccl}}) {
+    if (text == name) {
+      return kind;
+    }
+  }
+  throw Error(ExitCode::kConfig,
+              fmt::format("unknown transport '{}': it is one of auto, shm, tcp, nccl", text));
+}
+
+std::unique_ptr<ProcessGroup> CreateProcessGroup(store::Store& store, const GroupOptions& options) {
+  Parts parts;
+  if (options.world_size == 1) {
+    parts.control = std::make_unique<Control>(0, std::vector<Fd>(1));
+    parts.transport = std::make_unique<LocalTransport>(*parts.control);
+    parts.description = "none: a world of one";
+  } else {
+    parts = Connect(store, options);
+  }
+  parts.options = options;
+  return std::make_unique<QueuedGroup>(std::move(parts));
+}
+
+}  // namespace ddp::rt::comm

@@ -1,0 +1,44 @@
+// Collectives over TCP: every rank has a socket to every other and drives all of them from one
+// loop.
+//
+// All-reduce of N elements on W ranks: rank p owns part p. Each rank sends part p of its data to
+// rank p, for all p at once; as soon as a stretch of the own part has come from everybody, it is
+// reduced in the order of ranks and goes out to everybody, while later stretches still come in. So
+// each rank sends and receives 2 (W-1)/W N, as a ring does, in two hops instead of 2 (W-1), and
+// each element is summed by exactly one rank, in one order.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "runtime/comm/transport.h"
+
+namespace ddp::rt::comm {
+
+class TcpTransport final : public Transport {
+ public:
+  // sockets[r] leads to rank r; the own one is empty.
+  TcpTransport(int rank, std::vector<Fd> sockets, Control& control);
+  ~TcpTransport() override;
+
+  std::string_view name() const override { return "tcp"; }
+  void Run(const Call& call, std::chrono::nanoseconds& waiting) override;
+  std::unique_ptr<Buffer> Allocate(const Call& call) override;
+  void Interrupt() override;
+
+ private:
+  struct Stream;
+  class Exchange;
+
+  // Room for what the other ranks send of the own part; kept for the next call.
+  char* Scratch(std::size_t bytes);
+
+  const int rank_;
+  const int world_size_;
+  const std::vector<Fd> sockets_;
+  Control& control_;
+  Fd interrupt_;
+  std::vector<char> scratch_;
+};
+
+}  // namespace ddp::rt::comm

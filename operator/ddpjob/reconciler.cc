@@ -1,0 +1,276 @@
+#include "operator/ddpjob/reconciler.h"
+
+#include <algorithm>
+
+#include "operator/base/log.h"
+
+namespace ddp::job {
+namespace {
+
+using controller::Outcome;
+using std::chrono::seconds;
+
+// design.md: phase changes at once, mere counts at most once a second.
+constexpr seconds kCountsPeriod{1};
+// A mistake that only an upgrade can mend, or a permission that somebody must give.
+constexpr seconds kLongBackoff{60};
+constexpr base::Duration kAtOnce{1};
+
+template <typename T>
+std::unique_ptr<controller::Informer<T>> MakeInformer(
+    const kube::Client& client, const kube::Resource& resource, const std::string& name_space,
+    const kube::Selection& selection, typename controller::Informer<T>::Parse parse,
+    typename controller::Store<T>::Grouping grouping,
+    typename controller::Informer<T>::Handler handler) {
+  return std::make_unique<controller::Informer<T>>(
+      resource.plural, kube::MakeWatchSource(client, resource, name_space, selection),
+      std::move(parse), std::move(grouping), std::move(handler));
+}
+
+void Sooner(std::optional<base::Duration>& after, base::Duration other) {
+  after = after ? std::min(*after, other) : other;
+}
+
+Outcome FromError(const kube::ApiError& error) {
+  switch (error.code) {
+    case base::ErrorCode::kConflict:
+      return Outcome::Conflict();
+    case base::ErrorCode::kNotFound:  // the job is gone: its own event is on the way
+    case base::ErrorCode::kCancelled:
+      return Outcome::Done();
+    case base::ErrorCode::kInvalid:
+      return Outcome::Failed(error.ToError(), kLongBackoff);
+    case base::ErrorCode::kForbidden:
+      return kube::IsNamespaceTerminating(error) ? Outcome::Done()
+                                                 : Outcome::Failed(error.ToError(), kLongBackoff);
+    default:
+      return error.retry_after ? Outcome::Failed(error.ToError(), *error.retry_after)
+                               : Outcome::Failed(error.ToError());
+  }
+}
+
+}  // namespace
+
+Caches::Caches(const kube::Client& client, const std::string& name_space,
+               controller::WorkQueue& queue, OwnWrites& own_writes) {
+  jobs_ = MakeInformer<CachedJob>(client, JobResource(), name_space, {}, ReadJob, nullptr,
+                                  [&queue, &own_writes](const auto& before, const auto& now) {
+                                    const api::Metadata& meta =
+                                        (now != nullptr ? now : before)->job.metadata;
+                                    if (now == nullptr) {
+                                      own_writes.Forget(meta.uid);
+                                    }
+                                    queue.Add(KeyOf(meta.namespace_name, meta.name));
+                                  });
+  pods_ = MakeInformer<CachedPod>(
+      client, PodResource(), name_space, ChildSelection(), ReadCachedPod,
+      [](const CachedPod& pod) { return pod.owner.uid; },
+      [&queue, &own_writes](const auto& before, const auto& now) {
+        const CachedPod& pod = now != nullptr ? *now : *before;
+        own_writes.SawPod(pod.owner.uid, pod.record.name, pod.record.uid,
+                          now == nullptr || now->record.deletion_time.has_value());
+        queue.Add(KeyOf(pod.name_space, pod.owner.name));
+      });
+  services_ = MakeInformer<CachedService>(
+      client, ServiceResource(), name_space, ChildSelection(), ReadCachedService,
+      [](const CachedService& service) { return service.owner.uid; },
+      [&queue, &own_writes](const auto& before, const auto& now) {
+        const CachedService& service = now != nullptr ? *now : *before;
+        own_writes.SawService(service.owner.uid, service.uid);
+        queue.Add(KeyOf(service.name_space, service.owner.name));
+      });
+}
+
+JobReconciler::JobReconciler(Caches& caches, OwnWrites& own_writes, KubeExecutor& executor,
+                             controller::EventRecorder& events, controller::Metrics& metrics,
+                             const base::Clock& clock)
+    : caches_(caches),
+      own_writes_(own_writes),
+      executor_(executor),
+      events_(events),
+      clock_(clock) {
+  for (const api::Cause cause : {api::Cause::kApplication, api::Cause::kInfrastructure,
+                                 api::Cause::kPreemption, api::Cause::kStartup}) {
+    restarts_[cause] = &metrics.AddCounter("ddpjob_restarts_total", "Restarts of a whole group",
+                                           {{"cause", api::Name(cause)}});
+  }
+}
+
+Outcome JobReconciler::Reconcile(const std::string& key, const std::stop_token& stop) {
+  const auto entry = caches_.jobs().store().Get(key);
+  if (entry.object == nullptr) {
+    ForgetJob(key);
+    return Outcome::Done();
+  }
+  Memory memory = Recall(key, entry.uid);
+  Observed observed = Observe(*entry.object, memory, stop);
+  Plan plan = MakePlan(observed, clock_.Now());
+  StatusTurn turn = WriteStatus(observed, plan, memory, stop);
+  Outcome outcome =
+      turn.failed ? *std::move(turn.failed) : Act(observed, plan, memory, turn.postponed_by, stop);
+  Remember(key, std::move(memory));
+  return outcome;
+}
+
+Observed JobReconciler::Observe(const CachedJob& cached, Memory& memory,
+                                const std::stop_token& stop) {
+  Observed observed;
+  api::DDPJob storage;
+  observed.job = own_writes_.Newest(cached.job, storage);
+  observed.problems = cached.problems;
+  const std::string& uid = cached.job.metadata.uid;
+  for (const auto& pod : caches_.pods().store().ByGroup(uid)) {
+    observed.pods.push_back(pod.object->record);
+  }
+  own_writes_.Overlay(uid, observed.pods);
+  observed.service = LookAtService(observed.job, memory, stop);
+  observed.create_failure = memory.create_failure;
+  return observed;
+}
+
+// Foreign services are in no cache (they lack our labels): once met, they are asked for by name now
+// and then.
+ServiceState JobReconciler::LookAtService(const api::DDPJob& job, Memory& memory,
+                                          const std::stop_token& stop) {
+  const std::string& uid = job.metadata.uid;
+  const auto services = caches_.services().store().ByGroup(uid);
+  const bool ours = std::any_of(services.begin(), services.end(), [&](const auto& service) {
+    return service.object->name == job.metadata.name;
+  });
+  if (ours || own_writes_.HasService(uid)) {
+    memory.service_foreign_until.reset();
+    return ServiceState::kOurs;
+  }
+  if (!memory.service_foreign_until) {
+    return ServiceState::kMissing;
+  }
+  if (clock_.Steady() >= *memory.service_foreign_until) {
+    if (!executor_.ForeignServiceExists(job, stop)) {
+      memory.service_foreign_until.reset();
+      return ServiceState::kMissing;
+    }
+    memory.service_foreign_until = clock_.Steady() + api::kBlockedRetry;
+  }
+  return ServiceState::kForeign;
+}
+
+JobReconciler::StatusTurn JobReconciler::WriteStatus(Observed& observed, const Plan& plan,
+                                                     Memory& memory, const std::stop_token& stop) {
+  if (plan.urgency == Urgency::kNone) {
+    return {};
+  }
+  const Time now = clock_.Steady();
+  const bool may_wait = plan.urgency == Urgency::kCounts && plan.events.empty();
+  if (may_wait && memory.status_written && now < *memory.status_written + kCountsPeriod) {
+    return {std::nullopt,
+            std::chrono::ceil<base::Duration>(*memory.status_written + kCountsPeriod - now)};
+  }
+  auto written = executor_.WriteStatus(observed.job, plan.status, stop);
+  if (!written) {
+    return {FromError(written.error()), std::nullopt};
+  }
+  memory.status_written = now;
+  CountRestarts(observed.job.status.restarts, plan.status.restarts);
+  observed.job.status = plan.status;
+  return {};
+}
+
+Outcome JobReconciler::Act(const Observed& observed, Plan& plan, Memory& memory,
+                           std::optional<base::Duration> after, const std::stop_token& stop) {
+  const Time now = clock_.Steady();
+  if (plan.wake_up) {
+    Sooner(after, std::max(kAtOnce, *plan.wake_up - clock_.Now()));
+  }
+  // A creation that failed for now is not repeated by whatever event comes along.
+  if (now < memory.create_not_before) {
+    std::erase_if(plan.actions,
+                  [](const Action& action) { return std::holds_alternative<CreatePods>(action); });
+    Sooner(after, std::chrono::ceil<base::Duration>(memory.create_not_before - now));
+  }
+  const Execution result = executor_.Execute(observed, plan.actions, stop);
+  SendEvents(observed.job, plan.events);
+  return Settle(result, memory, after);
+}
+
+// What the outcome of the actions means for the next turn.
+Outcome JobReconciler::Settle(const Execution& result, Memory& memory,
+                              std::optional<base::Duration> after) {
+  const Time now = clock_.Steady();
+  if (result.error) {
+    return FromError(*result.error);
+  }
+  if (result.service_taken) {
+    memory.service_foreign_until = now + api::kBlockedRetry;
+    return Outcome::After(kAtOnce);  // to say so in the status
+  }
+  if (result.create_failure) {
+    memory.create_failure = result.create_failure;
+    if (result.create_failure->kind == CreateFailure::Kind::kTransient) {
+      memory.create_not_before =
+          now + std::max(result.retry_after.value_or(seconds(0)), api::kBlockedRetry);
+    }
+    return Outcome::After(kAtOnce);
+  }
+  if (result.created_pods) {
+    memory.create_failure.reset();
+    memory.create_not_before = {};
+    // The attempt may be complete now. The watch will tell of the pods, but need not be waited for:
+    // the sooner status knows, the sooner a vanished pod is a lost one.
+    Sooner(after, kAtOnce);
+  }
+  return after ? Outcome::After(*after) : Outcome::Done();
+}
+
+void JobReconciler::SendEvents(const api::DDPJob& job, const std::vector<Event>& events) {
+  const controller::ObjectReference regarding{api::kApiVersion, api::kKind,
+                                              job.metadata.namespace_name, job.metadata.name,
+                                              job.metadata.uid};
+  for (const Event& event : events) {
+    events_.Record({regarding, event.warning, event.reason, "Reconcile", event.message});
+    base::Log(base::Level::kInfo, "job event",
+              {{"namespace", job.metadata.namespace_name},
+               {"name", job.metadata.name},
+               {"attempt", job.status.attempt},
+               {"reason", event.reason},
+               {"message", event.message}});
+  }
+}
+
+void JobReconciler::CountRestarts(const api::RestartCounts& before,
+                                  const api::RestartCounts& after) {
+  for (const auto& [cause, counter] : restarts_) {
+    api::RestartCounts was = before;
+    api::RestartCounts is = after;
+    const int more = is.Of(cause) - was.Of(cause);
+    if (more > 0) {
+      counter->Increment(more);
+    }
+  }
+}
+
+void JobReconciler::ForgetJob(const std::string& key) {
+  std::lock_guard lock(mutex_);
+  const auto it = memories_.find(key);
+  if (it != memories_.end()) {
+    own_writes_.Forget(it->second.uid);  // again: answers may have come in after its last event
+    memories_.erase(it);
+  }
+}
+
+JobReconciler::Memory JobReconciler::Recall(const std::string& key, const std::string& uid) {
+  std::lock_guard lock(mutex_);
+  const auto it = memories_.find(key);
+  if (it != memories_.end() && it->second.uid == uid) {
+    return it->second;
+  }
+  Memory fresh;
+  fresh.uid = uid;
+  return fresh;
+}
+
+void JobReconciler::Remember(const std::string& key, Memory memory) {
+  std::lock_guard lock(mutex_);
+  memories_[key] = std::move(memory);
+}
+
+}  // namespace ddp::job

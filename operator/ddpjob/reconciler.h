@@ -1,0 +1,87 @@
+// One turn for one job: look (caches and our own writes), plan (pure), act: status first, then
+// children, then events. Level-based: the key is all it is told.
+//
+// It also keeps the few facts about a job that live in memory only: a creation that was refused, a
+// foreign service, when its status was last written.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "operator/controller/controller.h"
+#include "operator/controller/event_recorder.h"
+#include "operator/controller/informer.h"
+#include "operator/ddpjob/kube_executor.h"
+#include "operator/ddpjob/own_writes.h"
+
+namespace ddp::job {
+
+// The three informers of the operator and what they tell: any change puts the job's key in the
+// queue.
+class Caches {
+ public:
+  // `name_space` "" for all.
+  Caches(const kube::Client& client, const std::string& name_space, controller::WorkQueue& queue,
+         OwnWrites& own_writes);
+
+  controller::Informer<CachedJob>& jobs() { return *jobs_; }
+  controller::Informer<CachedPod>& pods() { return *pods_; }
+  controller::Informer<CachedService>& services() { return *services_; }
+
+ private:
+  std::unique_ptr<controller::Informer<CachedJob>> jobs_;
+  std::unique_ptr<controller::Informer<CachedPod>> pods_;
+  std::unique_ptr<controller::Informer<CachedService>> services_;
+};
+
+class JobReconciler : public controller::Reconciler {
+ public:
+  // All borrowed.
+  JobReconciler(Caches& caches, OwnWrites& own_writes, KubeExecutor& executor,
+                controller::EventRecorder& events, controller::Metrics& metrics,
+                const base::Clock& clock = base::SystemClock());
+
+  controller::Outcome Reconcile(const std::string& key, const std::stop_token& stop) override;
+
+ private:
+  using Time = std::chrono::steady_clock::time_point;
+  struct Memory {
+    std::string uid;
+    std::optional<CreateFailure> create_failure;
+    Time create_not_before{};
+    std::optional<Time> service_foreign_until;
+    std::optional<Time> status_written;
+  };
+
+  struct StatusTurn {
+    std::optional<controller::Outcome> failed;   // the turn ends with it
+    std::optional<base::Duration> postponed_by;  // mere counts wait for so long
+  };
+
+  Observed Observe(const CachedJob& cached, Memory& memory, const std::stop_token& stop);
+  ServiceState LookAtService(const api::DDPJob& job, Memory& memory, const std::stop_token& stop);
+  // What was written is in observed.job afterwards.
+  StatusTurn WriteStatus(Observed& observed, const Plan& plan, Memory& memory,
+                         const std::stop_token& stop);
+  controller::Outcome Act(const Observed& observed, Plan& plan, Memory& memory,
+                          std::optional<base::Duration> after, const std::stop_token& stop);
+  controller::Outcome Settle(const Execution& result, Memory& memory,
+                             std::optional<base::Duration> after);
+  void SendEvents(const api::DDPJob& job, const std::vector<Event>& events);
+  void CountRestarts(const api::RestartCounts& before, const api::RestartCounts& after);
+  void ForgetJob(const std::string& key);
+  Memory Recall(const std::string& key, const std::string& uid);
+  void Remember(const std::string& key, Memory memory);
+
+  Caches& caches_;
+  OwnWrites& own_writes_;
+  KubeExecutor& executor_;
+  controller::EventRecorder& events_;
+  const base::Clock& clock_;
+  std::map<api::Cause, controller::Counter*> restarts_;
+  std::mutex mutex_;
+  std::map<std::string, Memory> memories_;  // by key
+};
+
+}  // namespace ddp::job

@@ -10,7 +10,7 @@
 //     optimizer.step();
 //   }
 //
-// Gradients are views of flat buckets from the start, so nothing is copied on the way
+// Gradients lie in flat buckets from the start, so nothing is copied on the way
 // (optimizer.zero_grad(set_to_none) is tolerated, at the price of one copy). The parameters must
 // stay the same tensors; the group and the store must outlive this object. Not thread-safe: the
 // thread that runs backward owns it.

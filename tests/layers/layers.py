@@ -5,6 +5,7 @@ usage: layers.py ROOT
 Linking catches calls against the layers; this catches headers. It also keeps a library that is to stay behind one
 interface out of every other file.
 """
+
 import pathlib
 import re
 import sys
@@ -19,7 +20,9 @@ PUBLIC = ("runtime", "include/ddp")
 # folder: what it must not know although the table would let it
 FORBIDDEN = {
     "operator/controller": [(r"operator/api/", "the controller machinery knows no DDPJob")],
-    "runtime/comm": [(r"(torch|ATen|c10)/", "collectives take pointers, sizes and element types, no tensors")],
+    "runtime/comm": [
+        (r"(torch|ATen|c10)/", "collectives take pointers, sizes and element types, no tensors")
+    ],
 }
 
 # library: the folders that may include it, and in how many files besides tests
@@ -50,11 +53,23 @@ def why_not(user, used):
         return None
     layers = COLUMNS[user[0]]
     if used == PUBLIC:
-        return None if user[1] in layers and layers.index(user[1]) >= layers.index("ddp") else "it is below the public API"
+        return (
+            None
+            if user[1] in layers and layers.index(user[1]) >= layers.index("ddp")
+            else "it is below the public API"
+        )
     if used[1] not in layers:
         return f"{'/'.join(used)} is in no layer: add it to the table"
-    top = layers.index("ddp") if user == PUBLIC else layers.index(user[1]) if user[1] in layers else -1
-    return None if layers.index(used[1]) <= top else f"{used[1]} is not above {user[1]} in the layer table"
+    top = (
+        layers.index("ddp")
+        if user == PUBLIC
+        else layers.index(user[1]) if user[1] in layers else -1
+    )
+    return (
+        None
+        if layers.index(used[1]) <= top
+        else f"{used[1]} is not above {user[1]} in the layer table"
+    )
 
 
 def problems_of(path, text, library_users):
@@ -89,7 +104,9 @@ def check(root):
         allowed = BEHIND_AN_INTERFACE[pattern].get(folder)
         sources = sorted(user for user in users if not user.endswith("_test.cc"))
         if allowed and len(sources) > allowed:
-            problems.append(f"{folder}: {', '.join(sources)} include {pattern}: at most {allowed} files may")
+            problems.append(
+                f"{folder}: {', '.join(sources)} include {pattern}: at most {allowed} files may"
+            )
     return problems, files
 
 

@@ -1,4 +1,5 @@
 """What the layer check refuses and what it lets pass."""
+
 import unittest
 
 import layers
@@ -11,12 +12,23 @@ def problems(path, *included):
 
 class Layers(unittest.TestCase):
     def test_a_folder_may_use_itself_and_those_above_it(self):
-        self.assertEqual(problems("operator/ddpjob/plan.cc", "operator/ddpjob/plan.h", "operator/base/clock.h", "vector"), [])
+        self.assertEqual(
+            problems(
+                "operator/ddpjob/plan.cc",
+                "operator/ddpjob/plan.h",
+                "operator/base/clock.h",
+                "vector",
+            ),
+            [],
+        )
 
     def test_a_folder_may_not_use_those_below_it(self):
         self.assertEqual(
             problems("operator/json/json.cc", "operator/base/result.h", "operator/api/types.h"),
-            ["operator/json/json.cc:2: includes operator/api/types.h: api is not above json in the layer table"])
+            [
+                "operator/json/json.cc:2: includes operator/api/types.h: api is not above json in the layer table"
+            ],
+        )
 
     def test_a_program_may_use_every_layer_of_its_column(self):
         self.assertEqual(problems("operator/main.cc", "operator/cli/run.h"), [])
@@ -26,7 +38,9 @@ class Layers(unittest.TestCase):
         self.assertEqual(len(problems("operator/base/log.cc", "runtime/base/log.h")), 1)
 
     def test_a_folder_outside_the_table_is_named(self):
-        self.assertIn("is in no layer", problems("operator/kube/client.cc", "operator/util/strings.h")[0])
+        self.assertIn(
+            "is in no layer", problems("operator/kube/client.cc", "operator/util/strings.h")[0]
+        )
 
     def test_the_public_api_shows_the_engine_but_nothing_built_on_it(self):
         self.assertEqual(problems("runtime/include/ddp/ddp.h", "runtime/ddp/data_parallel.h"), [])

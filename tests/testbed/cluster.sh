@@ -112,7 +112,11 @@ link_programs() {
   "$HERE/images.sh" pause >pause-image
 }
 
-follows() { [ -z "$FOLLOW" ] || [ -d "/proc/$FOLLOW" ]; }
+# follows: is the process that we follow, if any, still there? A zombie is not: who should reap it may wait for us.
+follows() {
+  local stat
+  [ -z "$FOLLOW" ] || { read -r stat 2>/dev/null <"/proc/$FOLLOW/stat" && [[ ${stat##*) } != [ZX]* ]]; }
+}
 
 # pause SECONDS: a sleep that a signal's trap ends.
 pause() {

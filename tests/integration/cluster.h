@@ -1,0 +1,66 @@
+// A real control plane (tests/testbed) with the CRD and the operator's manifests applied; one for
+// the whole test program. The operators under test run as the manifests' service account.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "operator/kube/client.h"
+#include "tests/integration/process.h"
+
+namespace ddp::integration {
+
+class Cluster {
+ public:
+  static Cluster& Get();  // started by the first call; ends with the program
+
+  kube::Client& admin() { return *admin_; }
+  std::string Kubectl(const std::vector<std::string>& arguments) const;
+  void RestartApiServer() const;
+
+  // A kubeconfig with a token of the operator's service account. `server` instead of the cluster's
+  // own, to go through a proxy.
+  std::string OperatorKubeconfig(const std::string& server = "") const;
+  const std::string& server() const { return server_; }
+  int port() const;
+  // A fresh file in the state folder.
+  std::string FileName(const std::string& stem) const;
+
+  struct Audit {
+    std::string user;
+    std::string verb;
+    std::string resource;  // "pods", "ddpjobs/status"
+    std::string name_space;
+    std::string name;
+    int code = 0;
+  };
+  // The operators' requests so far, in order.
+  std::vector<Audit> OperatorRequests() const;
+
+ private:
+  Cluster();
+  std::string state_;
+  std::string server_;
+  std::string ca_base64_;
+  std::string token_;
+  std::shared_ptr<kube::HttpTransport> transport_;
+  std::unique_ptr<kube::Client> admin_;
+};
+
+// ddp-operator, as a process.
+class OperatorProcess {
+ public:
+  // Options beside --kubeconfig and --health-port.
+  explicit OperatorProcess(const std::string& kubeconfig,
+                           const std::vector<std::string>& options = {});
+  Process& process() { return process_; }
+  std::string Log() const { return ReadFile(log_); }
+
+ private:
+  std::string log_;
+  Process process_;
+};
+
+}  // namespace ddp::integration

@@ -1,0 +1,46 @@
+// Plays scheduler, kubelet and garbage collector of one namespace: binds each new pod, says that it
+// runs, and lets a pod go once its deletion was asked for. Tests say how pods end. It remembers
+// every pod that ever was, by name and UID.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "operator/kube/watcher.h"
+
+namespace ddp::integration {
+
+class FakeKubelet {
+ public:
+  FakeKubelet(kube::Client client, std::string name_space);
+
+  // While off, pods stay pending.
+  void SetStarting(bool on) { starting_ = on; }
+  // Every container of the pod ends with this code; false: the pod is not there.
+  bool End(const std::string& pod, int exit_code);
+
+  // All pods ever seen: name → UIDs. Two UIDs: the pod was made twice.
+  std::map<std::string, std::set<std::string>> Ever() const;
+  std::set<std::string> Running() const;
+
+ private:
+  void OnEvent(const kube::ObjectEvent& event);
+  void OnPod(const json::Json& pod);
+  void Bind(const json::Json& pod);
+  void SetStatus(const std::string& name, const json::Json& status);
+
+  kube::Client client_;
+  const std::string namespace_;
+  std::atomic<bool> starting_{true};
+  mutable std::mutex mutex_;
+  std::map<std::string, std::set<std::string>> ever_;
+  std::set<std::string> running_;
+  std::unique_ptr<kube::WatchSource> source_;
+  std::jthread thread_;
+};
+
+}  // namespace ddp::integration

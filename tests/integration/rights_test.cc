@@ -1,0 +1,24 @@
+// Linked last, so that it runs last.
+#include "tests/integration/scenario.h"
+
+namespace ddp::integration {
+namespace {
+
+// The last word, after all the tests above: the manifests give the operator exactly what it needs.
+TEST(Rights, OfTheManifestsSufficeAndAreAllUsed) {
+  std::set<std::string> used;
+  for (const auto& request : Cluster::Get().OperatorRequests()) {
+    EXPECT_NE(request.code, 403) << request.verb << " " << request.resource << " "
+                                 << request.name_space << "/" << request.name;
+    used.insert(request.verb + " " + request.resource);
+  }
+  for (const char* expected : {"list ddpjobs", "watch ddpjobs", "update ddpjobs/status",
+                               "list pods", "watch pods", "create pods", "deletecollection pods",
+                               "list services", "watch services", "create services", "get services",
+                               "create events", "create leases", "get leases", "update leases"}) {
+    EXPECT_TRUE(used.contains(expected)) << expected << " was never used";
+  }
+}
+
+}  // namespace
+}  // namespace ddp::integration

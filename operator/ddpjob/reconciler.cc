@@ -12,7 +12,7 @@ using std::chrono::seconds;
 
 // design.md: phase changes at once, mere counts at most once a second.
 constexpr seconds kCountsPeriod{1};
-// A mistake that only an upgrade can mend, or a permission that somebody must give.
+// A mistake of ours, which only an upgrade can mend.
 constexpr seconds kLongBackoff{60};
 constexpr base::Duration kAtOnce{1};
 
@@ -40,10 +40,10 @@ Outcome FromError(const kube::ApiError& error) {
       return Outcome::Done();
     case base::ErrorCode::kInvalid:
       return Outcome::Failed(error.ToError(), kLongBackoff);
-    case base::ErrorCode::kForbidden:
-      return kube::IsNamespaceTerminating(error) ? Outcome::Done()
-                                                 : Outcome::Failed(error.ToError(), kLongBackoff);
     default:
+      if (kube::IsNamespaceTerminating(error)) {
+        return Outcome::Done();
+      }
       return error.retry_after ? Outcome::Failed(error.ToError(), *error.retry_after)
                                : Outcome::Failed(error.ToError());
   }

@@ -95,9 +95,6 @@ class Stepper {
       // Losing one's place once is normal; again and again would be a list storm.
       return Then({}, state_.failures == 1 ? milliseconds(0) : backoff);
     }
-    if (failed.error.code == base::ErrorCode::kForbidden) {
-      return Then({}, kMaxDelay);
-    }
     const milliseconds told = failed.error.retry_after.value_or(seconds(0));
     return Then({}, std::max(backoff, told));
   }

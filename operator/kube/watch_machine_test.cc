@@ -106,7 +106,8 @@ TEST(WatchMachine, EveryFailureHasItsNextRequestAndDelay) {
       {"500", Error(base::ErrorCode::kUnavailable, 500), Phase::kWatching, milliseconds(800)},
       {"429", Error(base::ErrorCode::kTooManyRequests, 429), Phase::kWatching, milliseconds(800)},
       {"429 with Retry-After", told, Phase::kWatching, seconds(9)},
-      {"403", Error(base::ErrorCode::kForbidden, 403), Phase::kWatching, seconds(30)},
+      // Not a long wait at once: an API server that starts answers so until it has read its roles.
+      {"403", Error(base::ErrorCode::kForbidden, 403), Phase::kWatching, milliseconds(800)},
       {"410", Error(base::ErrorCode::kGone, 410), Phase::kListing, milliseconds(0)},
       {"too large", too_large, Phase::kListing, milliseconds(0)},
   };

@@ -1,8 +1,10 @@
 #include "tests/integration/cluster.h"
 
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <sstream>
@@ -14,6 +16,16 @@ namespace {
 
 constexpr const char* kUser = "system:serviceaccount:ddp-system:ddp-operator";
 constexpr std::chrono::seconds kStartTime{120};  // the programs are built already
+
+// After the last test of the program.
+class EndOfTests : public ::testing::Environment {
+ public:
+  void TearDown() override {
+    Cluster::Get().TearDown(::testing::UnitTest::GetInstance()->Failed());
+  }
+};
+[[maybe_unused]] const auto* const kEndOfTests =
+    ::testing::AddGlobalTestEnvironment(new EndOfTests());  // gtest owns it
 
 std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
 
@@ -54,8 +66,24 @@ std::string Cluster::Kubectl(const std::vector<std::string>& arguments) const {
   return RunOrDie(command);
 }
 
-void Cluster::RestartApiServer() const {
+void Cluster::RestartApiServer() {
+  const auto now = [] { return base::FormatMicroTime(base::SystemClock().Now()); };
+  std::string from = now();
   RunOrDie({Testbed(), "restart-apiserver", state_}, kStartTime);
+  restarts_.emplace_back(std::move(from), now());
+}
+
+bool Cluster::WasRestarting(const Audit& request) const {
+  return std::any_of(restarts_.begin(), restarts_.end(), [&](const auto& restart) {
+    return restart.first <= request.time && request.time <= restart.second;
+  });
+}
+
+void Cluster::TearDown(bool keep_state) {
+  RunOrDie({Testbed(), "down", state_});
+  if (!keep_state) {
+    std::filesystem::remove_all(state_);
+  }
 }
 
 int Cluster::port() const { return std::stoi(server_.substr(server_.rfind(':') + 1)); }
@@ -99,7 +127,8 @@ std::vector<Cluster::Audit> Cluster::OperatorRequests() const {
                             (subresource.empty() ? "" : "/" + subresource),
                         json::GetString(*entry, {"objectRef", "namespace"}),
                         json::GetString(*entry, {"objectRef", "name"}),
-                        static_cast<int>(json::GetInt(*entry, {"responseStatus", "code"}))});
+                        static_cast<int>(json::GetInt(*entry, {"responseStatus", "code"})),
+                        json::GetString(*entry, {"requestReceivedTimestamp"})});
   }
   return requests;
 }

@@ -18,7 +18,7 @@ class Cluster {
 
   kube::Client& admin() { return *admin_; }
   std::string Kubectl(const std::vector<std::string>& arguments) const;
-  void RestartApiServer() const;
+  void RestartApiServer();
 
   // A kubeconfig with a token of the operator's service account. `server` instead of the cluster's
   // own, to go through a proxy.
@@ -35,9 +35,14 @@ class Cluster {
     std::string name_space;
     std::string name;
     int code = 0;
+    std::string time;  // RFC 3339 with microseconds: compares as text
   };
   // The operators' requests so far, in order.
   std::vector<Audit> OperatorRequests() const;
+  // An API server that is not ready yet refuses what its roles will allow.
+  bool WasRestarting(const Audit& request) const;
+  // Ends it; the state folder stays when a test failed.
+  void TearDown(bool keep_state);
 
  private:
   Cluster();
@@ -45,6 +50,7 @@ class Cluster {
   std::string server_;
   std::string ca_base64_;
   std::string token_;
+  std::vector<std::pair<std::string, std::string>> restarts_;  // from, to
   std::shared_ptr<kube::HttpTransport> transport_;
   std::unique_ptr<kube::Client> admin_;
 };

@@ -7,7 +7,11 @@ namespace {
 // The last word, after all the tests above: the manifests give the operator exactly what it needs.
 TEST(Rights, OfTheManifestsSufficeAndAreAllUsed) {
   std::set<std::string> used;
-  for (const auto& request : Cluster::Get().OperatorRequests()) {
+  Cluster& cluster = Cluster::Get();
+  for (const auto& request : cluster.OperatorRequests()) {
+    if (cluster.WasRestarting(request)) {
+      continue;
+    }
     EXPECT_NE(request.code, 403) << request.verb << " " << request.resource << " "
                                  << request.name_space << "/" << request.name;
     used.insert(request.verb + " " + request.resource);

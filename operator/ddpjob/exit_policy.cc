@@ -96,7 +96,9 @@ std::string DescribeEnd(const PodRecord& pod) {
       name != nullptr) {
     text += fmt::format(" (SIG{})", name);
   }
-  if (!pod.reason.empty() && pod.reason != api::kReasonError) {
+  const bool tells_more =
+      !pod.reason.empty() && pod.reason != api::kReasonError && pod.reason != api::kReasonUserError;
+  if (tells_more) {
     text += fmt::format(", {}", pod.reason);
   }
   return text;

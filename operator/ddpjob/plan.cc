@@ -104,8 +104,7 @@ class Planner {
     switch (failure->kind) {
       case CreateFailure::Kind::kRefused:
         Fail(api::kReasonPodRefused,
-             fmt::format("the API server refuses the pod that spec.template describes: {}",
-                         failure->message));
+             fmt::format("the pod that spec.template describes is refused: {}", failure->message));
         return true;
       case CreateFailure::Kind::kNameTaken:
         Abandon(group, api::kReasonPodNameTaken);
@@ -161,8 +160,10 @@ class Planner {
         });
     const Verdict verdict = JudgeAttempt(first, all_unavailable, status().running_time.has_value());
     Remember(first, verdict);
-    Say(true, verdict.reason, Sentence(status().failures.front()));
     Restart(verdict);
+    if (!status().finished()) {
+      Say(true, verdict.reason, Sentence(status().failures.front()));
+    }
   }
 
   void Remember(const PodRecord& pod, const Verdict& verdict) {

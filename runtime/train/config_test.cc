@@ -82,7 +82,7 @@ TEST(Config, ErrorsSayWhereAndWhat) {
            Bad{"checkpoint: {keep: 0}",
                "'checkpoint.keep' is '0', but must be a whole number from 1"},
            Bad{"a: [\n", "f:2: not valid YAML"},
-           Bad{"a: 1\n---\nb: 2\n", "f: it has 2 YAML documents, expected one"},
+           Bad{"a: 1\n---\nb: 2\n", "f: it has several YAML documents, expected one"},
            Bad{"{{a: 1}: 2}", "a key must be plain text"},
        }) {
     try {

@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <yaml-cpp/eventhandler.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <numeric>
 #include <set>
+#include <sstream>
 #include <utility>
 
 #include "runtime/base/error.h"
@@ -55,16 +57,43 @@ bool FromText(const YAML::Node& node, T& value) {
   return error == std::errc() && stop == end && node.Tag() != kQuoted;
 }
 
+// Ignores what is in a document.
+class Ignore final : public YAML::EventHandler {
+ public:
+  using Mark = YAML::Mark;
+  using Style = YAML::EmitterStyle::value;
+  void OnDocumentStart(const Mark& /*mark*/) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const Mark& /*mark*/, YAML::anchor_t /*anchor*/) override {}
+  void OnAlias(const Mark& /*mark*/, YAML::anchor_t /*anchor*/) override {}
+  void OnScalar(const Mark& /*mark*/, const std::string& /*tag*/, YAML::anchor_t /*anchor*/,
+                const std::string& /*value*/) override {}
+  void OnSequenceStart(const Mark& /*mark*/, const std::string& /*tag*/, YAML::anchor_t /*anchor*/,
+                       Style /*style*/) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const Mark& /*mark*/, const std::string& /*tag*/, YAML::anchor_t /*anchor*/,
+                  Style /*style*/) override {}
+  void OnMapEnd() override {}
+};
+
+// Not LoadAll: for some broken texts that finds documents without end.
+bool HasSecondDocument(const std::string& text) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  Ignore ignore;
+  return parser.HandleNextDocument(ignore) && parser.HandleNextDocument(ignore);
+}
+
 }  // namespace
 
 YAML::Node LoadDocument(std::string_view yaml, const std::string& source) {
+  const std::string text(yaml);
   try {
-    const auto documents = YAML::LoadAll(std::string(yaml));
-    if (documents.size() > 1) {
-      throw Error(ExitCode::kConfig, fmt::format("{}: it has {} YAML documents, expected one",
-                                                 source, documents.size()));
+    if (HasSecondDocument(text)) {
+      throw Error(ExitCode::kConfig,
+                  fmt::format("{}: it has several YAML documents, expected one", source));
     }
-    return documents.empty() ? YAML::Node() : documents[0];
+    return YAML::Load(text);
   } catch (const YAML::Exception& e) {
     FailAt(source, std::max(0, e.mark.line), "not valid YAML: " + e.msg);
   }

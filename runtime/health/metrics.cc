@@ -1,0 +1,111 @@
+#include "runtime/health/metrics.h"
+
+#include <prometheus/metric_family.h>
+#include <prometheus/text_serializer.h>
+
+#include <cmath>
+#include <limits>
+#include <utility>
+#include <vector>
+
+namespace ddp::rt::health {
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+using train::AtomicHistogram;
+
+MetricFamily Family(const char* name, const char* help, MetricType type) {
+  MetricFamily family;
+  family.name = name;
+  family.help = help;
+  family.type = type;
+  return family;
+}
+
+MetricFamily Gauge(const char* name, const char* help, double value) {
+  MetricFamily family = Family(name, help, MetricType::Gauge);
+  family.metric.emplace_back().gauge.value = value;
+  return family;
+}
+
+MetricFamily Counter(const char* name, const char* help, double value) {
+  MetricFamily family = Family(name, help, MetricType::Counter);
+  family.metric.emplace_back().counter.value = value;
+  return family;
+}
+
+MetricFamily Histogram(const char* name, const char* help, const AtomicHistogram& observed) {
+  MetricFamily family = Family(name, help, MetricType::Histogram);
+  auto& histogram = family.metric.emplace_back().histogram;
+  uint64_t total = 0;
+  for (size_t i = 0; i <= AtomicHistogram::kBounds.size(); ++i) {
+    total += observed.count(i);
+    const bool last = i == AtomicHistogram::kBounds.size();
+    histogram.bucket.push_back({.cumulative_count = total,
+                                .upper_bound = last ? std::numeric_limits<double>::infinity()
+                                                    : AtomicHistogram::kBounds[i]});
+  }
+  histogram.sample_count = total;
+  histogram.sample_sum = observed.sum();
+  return family;
+}
+
+template <typename Value>
+MetricFamily PerRank(const char* name, const char* help, const Heartbeat::Ranks& ranks,
+                     Value value) {
+  MetricFamily family = Family(name, help, MetricType::Gauge);
+  for (size_t rank = 0; rank < ranks.beats.size(); ++rank) {
+    if (const auto& beat = ranks.beats[rank]) {
+      ClientMetric& metric = family.metric.emplace_back();
+      metric.label.push_back({"rank", std::to_string(rank)});
+      metric.gauge.value = value(*beat);
+    }
+  }
+  return family;
+}
+
+}  // namespace
+
+std::string FormatMetrics(const train::Board& board, const Heartbeat::Ranks* ranks) {
+  const auto number = [](auto value) { return static_cast<double>(value); };
+  const auto saved = board.checkpoint();
+  std::vector<MetricFamily> families = {
+      Gauge("ddp_step", "Optimizer steps done", number(board.step.load())),
+      Gauge("ddp_total_steps", "Optimizer steps of the whole run",
+            number(board.total_steps.load())),
+      Gauge("ddp_epoch", "Epochs done", number(board.epoch.load())),
+      Gauge("ddp_loss", "Training loss, mean over ranks", board.loss),
+      Gauge("ddp_learning_rate", "Learning rate of the last step", board.learning_rate),
+      Gauge("ddp_samples_per_second", "Training speed of all ranks together",
+            board.samples_per_second),
+      Gauge("ddp_eval_accuracy", "Share of the test set that is right", board.eval_accuracy),
+      Gauge("ddp_last_step_timestamp_seconds", "When the last step ended", board.last_step_time),
+      Gauge("ddp_checkpoint_step", "Step of the newest complete checkpoint, -1 for none",
+            number(saved.step)),
+      Gauge("ddp_checkpoint_timestamp_seconds", "When it was complete", saved.time),
+      Counter("ddp_samples_total", "Samples that this rank has trained on",
+              number(board.samples.load())),
+      Counter("ddp_collective_bytes_total", "Bytes of this rank's collectives",
+              number(board.reduced_bytes.load())),
+      Counter("ddp_collective_wait_seconds_total",
+              "Time in collectives until the last rank had come", board.wait_seconds),
+      Histogram("ddp_step_seconds", "Duration of training steps", board.step_seconds),
+      Histogram("ddp_checkpoint_seconds", "Duration of saving checkpoints",
+                board.checkpoint_seconds),
+  };
+  if (ranks != nullptr) {
+    families.push_back(PerRank("ddp_rank_step", "Steps done by each rank", *ranks,
+                               [&](const Beat& beat) { return number(beat.step); }));
+    families.push_back(PerRank("ddp_rank_heartbeat_timestamp_seconds",
+                               "Last sign of life of each rank", *ranks,
+                               [](const Beat& beat) { return beat.time; }));
+    families.push_back(PerRank("ddp_rank_wait_seconds",
+                               "Time that each rank has waited for the others", *ranks,
+                               [](const Beat& beat) { return beat.wait_seconds; }));
+  }
+  return prometheus::TextSerializer().Serialize(families);
+}
+
+}  // namespace ddp::rt::health

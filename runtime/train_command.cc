@@ -1,0 +1,212 @@
+#include "runtime/train_command.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <sstream>
+
+#include "runtime/base/log.h"
+#include "runtime/checkpoint/folder.h"
+#include "runtime/comm/process_group.h"
+#include "runtime/data/find.h"
+#include "runtime/health/health.h"
+#include "runtime/store/rendezvous.h"
+#include "runtime/train/board.h"
+#include "runtime/train/config.h"
+#include "runtime/train/trainer.h"
+
+namespace ddp::rt {
+namespace {
+
+// For the last works, then for the store: together shorter than any grace period.
+constexpr std::chrono::seconds kShutdownTimeout(5);
+// From the result, good or bad, to the end of the program.
+constexpr std::chrono::seconds kLeaveWithin(15);
+constexpr int kSignalExitBase = 128;  // as shells name a death by signal
+
+train::Config ReadConfig(const TrainArguments& arguments, const EnvReader& read) {
+  if (!arguments.config_env.empty()) {
+    const auto text = read(arguments.config_env.c_str());
+    if (!text) {
+      throw Error(ExitCode::kConfig,
+                  fmt::format("environment variable {}, which --config-env names, "
+                              "is not set: put the YAML text into it",
+                              arguments.config_env));
+    }
+    return train::ParseConfig(*text, "$" + arguments.config_env);
+  }
+  std::ifstream file(arguments.config_file);
+  std::ostringstream text;
+  if (!file || !(text << file.rdbuf())) {
+    throw Error(ExitCode::kConfig,
+                fmt::format("config file {} can't be read, or is empty", arguments.config_file));
+  }
+  return train::ParseConfig(text.str(), arguments.config_file);
+}
+
+// The processor time that a container may use, in cores; nothing if it is not limited.
+std::optional<int> CgroupCores() {
+  std::ifstream file("/sys/fs/cgroup/cpu.max");
+  double quota = 0;
+  double period = 0;
+  if (file >> quota >> period && period > 0) {  // "max" is no number
+    return std::max(1, static_cast<int>(quota / period));
+  }
+  return std::nullopt;
+}
+
+int ThreadCount(const train::Config& config, const RankEnv& env, const EnvReader& read) {
+  if (config.train.threads > 0) {
+    return config.train.threads;
+  }
+  if (read("OMP_NUM_THREADS")) {
+    return at::get_num_threads();
+  }
+  cpu_set_t set;
+  const int allowed = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+  return std::max(1, std::min(allowed, CgroupCores().value_or(allowed)) / env.local_world_size);
+}
+
+train::Datasets ReadDatasets(const train::DataConfig& config) {
+  const auto folder = data::FindDataFolder(config.path, data::PlacesOfThisProcess());
+  train::Datasets sets{.train = data::ReadImageSet(folder, "train", train::kClasses),
+                       .test = data::ReadImageSet(folder, "t10k", train::kClasses)};
+  if (sets.train.rows != sets.test.rows || sets.train.columns != sets.test.columns) {
+    throw Error(
+        ExitCode::kData,
+        fmt::format("training images in {} are {} × {}, test images {} × {}; they must be alike",
+                    folder.string(), sets.train.rows, sets.train.columns, sets.test.rows,
+                    sets.test.columns));
+  }
+  Log(Level::kInfo, "data path={} training={} test={}", folder.string(), sets.train.count,
+      sets.test.count);
+  return sets;
+}
+
+std::string CheckpointDir(const train::Config& config, const RankEnv& env) {
+  return config.checkpoint.dir.empty() ? env.checkpoint_dir : config.checkpoint.dir;
+}
+
+// Only rank 0 has the folder: the others may not even see the volume.
+std::unique_ptr<checkpoint::CheckpointFolder> PrepareFolder(const train::Config& config,
+                                                            const RankEnv& env) {
+  const std::string dir = CheckpointDir(config, env);
+  if (env.rank != 0) {
+    return nullptr;
+  }
+  if (dir.empty()) {
+    Log(Level::kWarning, "no checkpoints: neither checkpoint.dir nor DDP_CHECKPOINT_DIR is set");
+    return nullptr;
+  }
+  auto folder = std::make_unique<checkpoint::CheckpointFolder>(dir, config.checkpoint.keep);
+  folder->Prepare();
+  return folder;
+}
+
+std::unique_ptr<comm::ProcessGroup> Connect(const train::Config& config, const RankEnv& env,
+                                            store::Store& store) {
+  auto group = comm::CreateProcessGroup(
+      store, {.rank = env.rank,
+              .world_size = env.world_size,
+              .job_uid = env.job_uid,
+              .attempt = env.attempt,
+              .transport = comm::ParseTransport(config.distributed.transport),
+              .master_addr = env.master_addr,
+              .local_rank = env.local_rank,
+              .init_timeout = std::chrono::seconds(config.distributed.init_timeout_seconds),
+              .op_timeout = std::chrono::seconds(config.distributed.timeout_seconds)});
+  Log(Level::kInfo, "connected {}", group->description());
+  return group;
+}
+
+// Ends the heartbeat before the store goes, on every way out.
+class Connected {
+ public:
+  Connected(health::Health& health, store::Store& store, const RankEnv& env) : health_(health) {
+    health.Connect(store, env.rank, env.world_size);
+  }
+  ~Connected() { health_.Disconnect(); }
+  Connected(const Connected&) = delete;
+  Connected& operator=(const Connected&) = delete;
+
+ private:
+  health::Health& health_;
+};
+
+int CodeOf(const std::exception& failure) {
+  const auto* error = dynamic_cast<const Error*>(&failure);
+  return static_cast<int>(error != nullptr ? error->code() : ExitCode::kSoftware);
+}
+
+int CodeOf(train::End end, bool has_checkpoints) {
+  if (end == train::End::kFinished) {
+    return static_cast<int>(ExitCode::kOk);
+  }
+  if (!has_checkpoints) {
+    Log(Level::kWarning, "stopped without a checkpoint: the work of this attempt is lost");
+    return kSignalExitBase + SIGTERM;
+  }
+  return static_cast<int>(ExitCode::kTempFail);
+}
+
+int TrainConnected(const train::Config& config, const train::Datasets& datasets,
+                   checkpoint::CheckpointFolder* folder, bool has_checkpoints,
+                   comm::ProcessGroup& group, store::Store& store, train::StopSignals& signals,
+                   train::Board& board) {
+  // Outside of the try block: the others must hear of a failure before a save that runs has ended.
+  std::unique_ptr<train::Trainer> trainer;
+  try {
+    trainer =
+        std::make_unique<train::Trainer>(config, datasets, folder, group, store, signals, board);
+    signals.Arm(std::chrono::seconds(config.train.stop_seconds));
+    const int code = CodeOf(trainer->Run(), has_checkpoints);
+    signals.EndWithin(kLeaveWithin, code);
+    group.Shutdown(kShutdownTimeout);
+    return code;
+  } catch (const std::exception& e) {
+    signals.EndWithin(kLeaveWithin, CodeOf(e));
+    group.Abort(e.what());
+    throw;
+  }
+}
+
+}  // namespace
+
+int TrainCommand(const TrainArguments& arguments, const EnvReader& read,
+                 train::StopSignals& signals) {
+  const RankEnv env = ReadRankEnv(read);
+  SetLogRank(env.rank, env.world_size);
+  const train::Config config = ReadConfig(arguments, read);
+  const int threads = ThreadCount(config, env, read);
+  at::set_num_threads(threads);
+  at::globalContext().setDeterministicAlgorithms(config.train.deterministic, /*warn_only=*/false);
+  Log(Level::kInfo, "starting version={} attempt={} threads={} model={} optimizer={}", DDP_VERSION,
+      env.attempt, threads, config.model.name, config.optimizer.name);
+
+  const train::Datasets datasets = ReadDatasets(config.data);
+  const auto folder = PrepareFolder(config, env);
+  train::Board board;
+  health::Health health(
+      board, env.progress_port && *env.progress_port > 0 ? *env.progress_port + env.local_rank : 0);
+  store::Rendezvous rendezvous(
+      env, {.init_timeout = std::chrono::seconds(config.distributed.init_timeout_seconds),
+            .shutdown_timeout = kShutdownTimeout});
+  const auto group = Connect(config, env, rendezvous.store());
+  const Connected connected(health, rendezvous.store(), env);
+  const int code =
+      TrainConnected(config, datasets, folder.get(), !CheckpointDir(config, env).empty(), *group,
+                     rendezvous.store(), signals, board);
+  health.Disconnect();
+  rendezvous.Shutdown();
+  return code;
+}
+
+}  // namespace ddp::rt

@@ -1,6 +1,7 @@
 #include "runtime/comm/mesh.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -10,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <random>
 
 #include "runtime/base/error.h"
@@ -73,25 +75,70 @@ std::vector<Fd>& ChannelOf(Mesh& mesh, Channel channel) {
   return channel == Channel::kControl ? mesh.control : mesh.data;
 }
 
-// Accepts until every higher rank has both connected and been welcomed.
-void AcceptPeers(const Fd& listener, const Hello& ours, std::size_t expected, Mesh& mesh,
-                 const Deadline& deadline) {
-  for (std::size_t accepted = 0; accepted < expected;) {
-    if (!WaitFor(listener, POLLIN, deadline)) {
-      std::string missing;
-      for (int r = ours.rank + 1; r < ours.world_size; ++r) {
-        const auto index = static_cast<std::size_t>(r);
-        if (!mesh.control[index] || (!mesh.data.empty() && !mesh.data[index])) {
-          missing += fmt::format("{}{}", missing.empty() ? "" : ", ", r);
+// The second half of connecting: welcomes the higher ranks and waits for the welcome of the lower
+// ones, whichever comes first.
+class Welcome {
+ public:
+  Welcome(const Fd& listener, const Hello& ours, Mesh& mesh, const Deadline& deadline)
+      : listener_(listener), ours_(ours), mesh_(mesh), deadline_(deadline) {
+    for (const std::vector<Fd>* channel : {&mesh.control, &mesh.data}) {
+      for (std::size_t peer = 0; peer < channel->size(); ++peer) {
+        if ((*channel)[peer]) {
+          unanswered_.push_back({&(*channel)[peer], static_cast<int>(peer)});
         }
       }
-      throw Error(ExitCode::kUnavailable,
-                  fmt::format("gave up after {} waiting for {}: rank(s) {} have not connected",
-                              deadline.TimeoutText(), deadline.reason(), missing));
+      expected_ += channel->empty() ? 0 : static_cast<std::size_t>(ours.world_size - ours.rank - 1);
     }
-    Fd fd(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  }
+
+  void Run() {
+    while (expected_ > 0 || !unanswered_.empty()) {
+      std::vector<pollfd> entries = {{expected_ > 0 ? listener_.get() : -1, POLLIN, 0}};
+      for (const auto& [fd, peer] : unanswered_) {
+        entries.push_back({fd->get(), POLLIN, 0});
+      }
+      constexpr long long kLongest = std::numeric_limits<int>::max();
+      const int rc =
+          poll(entries.data(), entries.size(),
+               static_cast<int>(std::min<long long>(deadline_.Left().count(), kLongest)));
+      DDP_RT_CHECK(rc >= 0 || errno == EINTR, ErrnoText(errno));
+      if (rc == 0 && deadline_.Expired()) {
+        FailMissing();
+      }
+      for (std::size_t i = entries.size() - 1; rc > 0 && i > 0; --i) {
+        if (entries[i].revents != 0) {
+          ReadAnswer(i - 1);
+        }
+      }
+      if (rc > 0 && entries[0].revents != 0) {
+        Accept();
+      }
+    }
+  }
+
+ private:
+  struct Unanswered {
+    const Fd* fd;
+    int peer;
+  };
+
+  void ReadAnswer(std::size_t index) {
+    const auto [fd, peer] = unanswered_[index];
+    std::uint32_t answer = 0;
+    try {
+      ReceiveAll(*fd, &answer, sizeof(answer),
+                 deadline_.For(fmt::format("rank {}'s welcome", peer)));
+    } catch (const Error& e) {
+      throw Error(ExitCode::kUnavailable,
+                  fmt::format("rank {} does not let this rank in: {}", peer, e.what()));
+    }
+    unanswered_.erase(unanswered_.begin() + static_cast<std::ptrdiff_t>(index));
+  }
+
+  void Accept() {
+    Fd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd) {
-      continue;  // it went away again
+      return;  // it went away again
     }
     Hello theirs;
     std::string misfit;
@@ -99,32 +146,54 @@ void AcceptPeers(const Fd& listener, const Hello& ours, std::size_t expected, Me
       // A stranger that says nothing must not hold up the others for long.
       constexpr std::chrono::seconds kSpeakUp(3);
       ReceiveAll(fd, &theirs, sizeof(theirs), Deadline::In(kSpeakUp, "a peer's hello"));
-      misfit = Misfit(theirs, ours);
+      misfit = Misfit(theirs, ours_);
     } catch (const Error& e) {
       misfit = e.what();
     }
     if (!misfit.empty()) {
       Log(Level::kWarning, "refused a connection: {}", misfit);
-      continue;
+      return;
     }
-    Fd& place = ChannelOf(mesh, theirs.channel)[static_cast<std::size_t>(theirs.rank)];
-    if (!place) {
-      SendAll(fd, &kWelcome, sizeof(kWelcome), deadline);
-      place = std::move(fd);
-      ++accepted;
+    Fd& place = ChannelOf(mesh_, theirs.channel)[static_cast<std::size_t>(theirs.rank)];
+    if (place) {
+      return;
     }
+    try {
+      SendAll(fd, &kWelcome, sizeof(kWelcome), deadline_);
+    } catch (const Error& e) {
+      throw Error(ExitCode::kUnavailable,
+                  fmt::format("rank {} went away before all ranks were connected: {}", theirs.rank,
+                              e.what()));
+    }
+    place = std::move(fd);
+    --expected_;
   }
-}
 
-void AwaitWelcome(const Fd& fd, int peer, const Deadline& deadline) {
-  std::uint32_t answer = 0;
-  try {
-    ReceiveAll(fd, &answer, sizeof(answer), deadline.For(fmt::format("rank {}'s welcome", peer)));
-  } catch (const Error& e) {
+  [[noreturn]] void FailMissing() {
+    std::vector<int> missing;
+    for (const auto& [fd, peer] : unanswered_) {
+      if (missing.empty() || missing.back() != peer) {
+        missing.push_back(peer);
+      }
+    }
+    for (int r = ours_.rank + 1; r < ours_.world_size; ++r) {
+      const auto index = static_cast<std::size_t>(r);
+      if (!mesh_.control[index] || (!mesh_.data.empty() && !mesh_.data[index])) {
+        missing.push_back(r);
+      }
+    }
     throw Error(ExitCode::kUnavailable,
-                fmt::format("rank {} does not let this rank in: {}", peer, e.what()));
+                fmt::format("gave up after {} waiting for {}: rank(s) {} have not connected",
+                            deadline_.TimeoutText(), deadline_.reason(), fmt::join(missing, ", ")));
   }
-}
+
+  const Fd& listener_;
+  const Hello& ours_;
+  Mesh& mesh_;
+  const Deadline& deadline_;
+  std::vector<Unanswered> unanswered_;  // connections to lower ranks
+  std::size_t expected_ = 0;            // connections from higher ranks still to come
+};
 
 template <typename Connect>
 Mesh ConnectMesh(store::Store& store, const MeshOptions& options, const Fd& listener,
@@ -143,8 +212,8 @@ Mesh ConnectMesh(store::Store& store, const MeshOptions& options, const Fd& list
   mesh.data.resize(with_data ? world : 0);
   const std::vector<Channel> channels =
       with_data ? std::vector{Channel::kControl, Channel::kData} : std::vector{Channel::kControl};
-  // Each connects to all lower ranks and speaks first; only then accepts the higher ones; only then
-  // reads the answers. The listen backlog holds what comes early, so nobody waits in a circle.
+  // Each connects to all lower ranks and speaks, before it accepts anybody. The listen backlog
+  // holds what comes early, so nobody waits in a circle.
   for (int peer = 0; peer < options.rank; ++peer) {
     for (const Channel channel : channels) {
       hello.channel = channel;
@@ -154,13 +223,7 @@ Mesh ConnectMesh(store::Store& store, const MeshOptions& options, const Fd& list
       ChannelOf(mesh, channel)[static_cast<std::size_t>(peer)] = std::move(fd);
     }
   }
-  const auto higher = world - static_cast<std::size_t>(options.rank) - 1;
-  AcceptPeers(listener, hello, higher * channels.size(), mesh, deadline);
-  for (int peer = 0; peer < options.rank; ++peer) {
-    for (const Channel channel : channels) {
-      AwaitWelcome(ChannelOf(mesh, channel)[static_cast<std::size_t>(peer)], peer, deadline);
-    }
-  }
+  Welcome(listener, hello, mesh, deadline).Run();
   return mesh;
 }
 

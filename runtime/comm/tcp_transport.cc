@@ -76,6 +76,7 @@ class TcpTransport::Exchange {
         control_(transport.control_),
         ours_(SignatureOf(call)),
         deadline_(Deadline::In(call.timeout, ShortName(call))),
+        limit_(deadline_),
         streams_(static_cast<std::size_t>(transport.world_size_)) {
     for (int p = 0; p < transport_.world_size_; ++p) {
       Stream& s = stream(p);
@@ -257,7 +258,7 @@ class TcpTransport::Exchange {
   void Wait() {
     control_.Check();
     std::vector<pollfd> entries;
-    Deadline::Milliseconds left = deadline_.Left();
+    Deadline::Milliseconds left = limit_.Left();
     bool someone_ended = false;
     ForPeers([&](int p, Stream& s) {
       const bool wants_in = s.in.Available() > 0;
@@ -291,31 +292,41 @@ class TcpTransport::Exchange {
       eventfd_read(transport_.interrupt_.get(), &ignored);
       control_.Check();
     }
-    if (rc == 0 && deadline_.Expired()) {
+    if (rc == 0 && limit_.Expired()) {
       FailMissing();
     }
   }
 
-  // Those who never came, or else those who are furthest behind: a rank that waits for another one
-  // has at least sent what it could.
-  [[noreturn]] void FailMissing() {
-    std::vector<int> missing;
-    for (const bool by_part : {false, true}) {
-      if (missing.empty()) {
-        ForPeers([&](int p, Stream& s) {
-          const std::size_t first = sizeof(Signature) + (by_part ? reduce_total_ : 0);
-          if (s.in.done < std::min(s.in.total, first)) {
-            missing.push_back(p);
-          }
-        });
-      }
+  // At the deadline: who never came, or else whose data for the own part is missing. If it is only
+  // what others pass on, any of them may be waiting for a third rank; one that knows better speaks
+  // first, so it is given a moment.
+  void FailMissing() {
+    const auto behind = [&](std::size_t incoming) {
+      std::vector<int> ranks;
+      ForPeers([&](int p, Stream& s) {
+        if (s.in.done < std::min(s.in.total, incoming)) {
+          ranks.push_back(p);
+        }
+      });
+      return ranks;
+    };
+    std::vector<int> missing = behind(sizeof(Signature));
+    if (missing.empty()) {
+      missing = behind(sizeof(Signature) + reduce_total_);
     }
     if (missing.empty()) {
+      missing = behind(kUnlimited);
       ForPeers([&](int p, Stream& s) {
-        if (s.in.done < s.in.total || s.out.done < s.out.total) {
+        if (s.in.done == s.in.total && s.out.done < s.out.total) {
           missing.push_back(p);
         }
       });
+      if (missing.size() > 1 && !extended_) {
+        extended_ = true;
+        constexpr Deadline::Milliseconds kMoment(500);
+        limit_ = Deadline::In(kMoment, deadline_.reason());
+        return;
+      }
     }
     control_.Fail(DeadlineFailure(transport_.rank_, ShortName(call_), deadline_, missing));
   }
@@ -325,6 +336,8 @@ class TcpTransport::Exchange {
   Control& control_;
   const Signature ours_;
   const Deadline deadline_;
+  Deadline limit_;  // the deadline, or a moment more
+  bool extended_ = false;
   std::vector<Stream> streams_;
   // The reduction.
   char* to_ = nullptr;
@@ -387,7 +400,9 @@ void TcpTransport::Run(const Call& call, std::chrono::nanoseconds& waiting) {
         s.out.Add(in, call.bytes());
         s.in.Add(out + static_cast<std::size_t>(p) * call.bytes(), call.bytes());
       });
-      std::memmove(out + static_cast<std::size_t>(rank_) * call.bytes(), in, call.bytes());
+      if (call.bytes() > 0) {
+        std::memmove(out + static_cast<std::size_t>(rank_) * call.bytes(), in, call.bytes());
+      }
       break;
     case Kind::kBroadcast:
       exchange.ForPeers([&](int p, Stream& s) {

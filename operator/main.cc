@@ -2,8 +2,8 @@
 //
 // Order of life: health server, informers (a standby watches too, so that it takes over warm),
 // election, workers. On SIGTERM: workers finish what they do (10 s), informers end, events are
-// sent, the lease is released. A lost lease ends the program with code 1 and Kubernetes starts it
-// again.
+// sent, the lease is released. A lost lease ends the program at once, with code 1: somebody else
+// may act already. Being killed at any moment is safe, so no more is needed.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -101,6 +101,7 @@ class Operator {
         leading_(metrics_.AddGauge("leader_election_master_status",
                                    "1 while this one leads, or needs not to", {{"name", kName}})) {
     controller::AddProcessMetrics(metrics_);
+    caches_.AddMetrics(metrics_);
     manager_.Add(caches_.jobs());
     manager_.Add(caches_.pods());
     manager_.Add(caches_.services());
@@ -114,7 +115,7 @@ class Operator {
     }
   }
 
-  int Run(std::stop_source& stop) {
+  int Run(const std::stop_token& stop) {
     auto health = controller::HealthServer::Start(
         options_.health_port, metrics_,
         [this] { return elector_ != nullptr ? elector_->Health() : std::string(); },
@@ -125,7 +126,7 @@ class Operator {
     base::Log(base::Level::kInfo, "started",
               {{"version", DDP_VERSION}, {"health_port", (*health)->port()}});
     manager_.StartSources();
-    const int code = elector_ != nullptr ? RunElected(stop) : RunWorkers(stop.get_token());
+    const int code = elector_ != nullptr ? RunElected(stop) : RunWorkers(stop);
     base::Log(base::Level::kInfo, "stopped");
     return code;
   }
@@ -145,24 +146,21 @@ class Operator {
     return result ? 0 : FailWith(result.error());
   }
 
-  int RunElected(std::stop_source& stop) {
-    if (!elector_->Acquire(stop.get_token())) {
-      return RunWorkers(stop.get_token());  // stopped already: ends the sources
+  int RunElected(const std::stop_token& stop) {
+    if (!elector_->Acquire(stop)) {
+      return RunWorkers(stop);  // stopped already: ends the sources
     }
-    bool lost = false;
-    std::stop_source hold_stop;
-    std::thread holder([&] {
-      lost = !elector_->Hold(hold_stop.get_token());
-      if (lost) {
-        stop.request_stop();
+    std::jthread holder([this](const std::stop_token& done) {
+      if (!elector_->Hold(done)) {
+        std::_Exit(1);
       }
     });
-    const int code = RunWorkers(stop.get_token());
+    const int code = RunWorkers(stop);
     // Renewed until no worker runs any more: nobody else may act before that.
-    hold_stop.request_stop();
+    holder.request_stop();
     holder.join();
     elector_->Release();
-    return lost ? 1 : code;
+    return code;
   }
 
   const Options options_;
@@ -197,7 +195,7 @@ int Start(const Options& options) {
     return FailWith(transport.error());
   }
   Operator program(options, *std::move(transport), *config);
-  return program.Run(stop);
+  return program.Run(stop.get_token());
 }
 
 int Main(int argc, char** argv) {

@@ -48,14 +48,13 @@ class Store {
     }
     return found;
   }
-  std::vector<std::string> Keys() const {
+  size_t CountIf(const std::function<bool(const T&)>& wanted) const {
     std::shared_lock lock(mutex_);
-    std::vector<std::string> keys;
-    keys.reserve(content_.entries.size());
+    size_t count = 0;
     for (const auto& [key, entry] : content_.entries) {
-      keys.push_back(key);
+      count += wanted(*entry.object) ? 1 : 0;
     }
-    return keys;
+    return count;
   }
   size_t size() const {
     std::shared_lock lock(mutex_);

@@ -81,6 +81,20 @@ Caches::Caches(const kube::Client& client, const std::string& name_space,
       });
 }
 
+void Caches::AddMetrics(controller::Metrics& metrics) const {
+  for (const api::Phase phase :
+       {api::Phase::kPending, api::Phase::kStarting, api::Phase::kRunning, api::Phase::kRestarting,
+        api::Phase::kSucceeded, api::Phase::kFailed}) {
+    metrics.AddGaugeFunction(
+        "ddpjob_jobs", "Jobs by phase", {{"phase", api::Name(phase)}}, [this, phase] {
+          return static_cast<double>(jobs_->store().CountIf(
+              [phase](const CachedJob& cached) { return cached.job.status.phase == phase; }));
+        });
+  }
+  metrics.AddGaugeFunction("ddpjob_pods", "Pods of all jobs", {},
+                           [this] { return static_cast<double>(pods_->store().size()); });
+}
+
 JobReconciler::JobReconciler(Caches& caches, OwnWrites& own_writes, KubeExecutor& executor,
                              controller::EventRecorder& events, controller::Metrics& metrics,
                              const base::Clock& clock)

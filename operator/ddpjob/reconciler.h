@@ -25,6 +25,9 @@ class Caches {
   Caches(const kube::Client& client, const std::string& name_space, controller::WorkQueue& queue,
          OwnWrites& own_writes);
 
+  // ddpjob_jobs by phase, ddpjob_pods: counted when scraped.
+  void AddMetrics(controller::Metrics& metrics) const;
+
   controller::Informer<CachedJob>& jobs() { return *jobs_; }
   controller::Informer<CachedPod>& pods() { return *pods_; }
   controller::Informer<CachedService>& services() { return *services_; }

@@ -204,7 +204,7 @@ std::optional<Loaded> CheckpointFolder::LoadNewest() {
 }
 
 fs::path CheckpointFolder::Save(const Contents& contents) {
-  const fs::path path = folder_ / FolderName(contents.position.step);
+  fs::path path = folder_ / FolderName(contents.position.step);
   std::error_code error;
   fs::create_directories(path, error);
   if (error) {

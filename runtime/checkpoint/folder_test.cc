@@ -1,10 +1,10 @@
 #include "runtime/checkpoint/folder.h"
 
 #include <gtest/gtest.h>
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <fstream>
 #include <random>
 #include <thread>

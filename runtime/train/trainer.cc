@@ -154,6 +154,7 @@ End Trainer::Run() {
   replicas_->VerifyReplicas();
   FinishSaving();
   PrintResult();
+  Log(Level::kInfo, "finished step={}", walk_->at().step);
   return End::kFinished;
 }
 

@@ -1,8 +1,8 @@
 // Numbers that must come out equal: over ranks, over interruptions, over the number of ranks.
 #include <gtest/gtest.h>
-#include <signal.h>
 
 #include <cmath>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 
@@ -114,6 +114,26 @@ TEST_P(Resume, IsTheRunThatWasNotInterrupted) {
 
 INSTANTIATE_TEST_SUITE_P(Optimizers, Resume, testing::Values(kSgd, kAdamW),
                          [](const auto& test) { return test.index == 0 ? "Sgd" : "AdamW"; });
+
+// One global order of samples, a global cursor, a fixed global batch: the number of ranks may
+// change.
+TEST(Resume, GoesOnWithAnotherNumberOfRanks) {
+  const TempFolder temp;
+  Job whole(temp.path() / "whole", 1, Config(kMlp, kSgd, 40));
+  whole.Start();
+  ASSERT_EQ(whole.Wait(), (std::vector<int>{0})) << whole.logs();
+
+  Job two(temp.path() / "parts", 2, Config(kMlp, kSgd, 40));
+  two.Start();
+  ASSERT_TRUE(two.rank(1).WaitFor("hash step=13 ")) << two.logs();
+  two.rank(0).Signal(SIGTERM);
+  ASSERT_EQ(two.Wait(), (std::vector<int>{75, 75})) << two.logs();
+  Job four(temp.path() / "parts", 4, Config(kMlp, kSgd, 40));
+  four.Start();
+  ASSERT_EQ(four.Wait(), (std::vector<int>{0, 0, 0, 0})) << four.logs();
+  EXPECT_NE(four.rank(0).log().find("resuming step="), std::string::npos) << four.logs();
+  EXPECT_LE(MaxDifference(Newest(whole), Newest(four)), 1e-5F);
+}
 
 TEST(Equality, EvaluationCountsEachSampleOnce) {
   // 61 samples are no multiple of 2, 3 or 4.

@@ -1,8 +1,8 @@
 // A rank is lost: the others notice within a bound, end with 69 and name it; a new attempt goes on
 // from the newest checkpoint.
 #include <gtest/gtest.h>
-#include <signal.h>
 
+#include <csignal>
 #include <filesystem>
 #include <random>
 

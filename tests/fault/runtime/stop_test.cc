@@ -1,8 +1,8 @@
 // Stopping on request: all ranks after the same step, with a checkpoint of it; and in bounded time
 // whatever happens.
 #include <gtest/gtest.h>
-#include <signal.h>
 
+#include <csignal>
 #include <filesystem>
 
 #include "runtime/base/temp_folder_test.h"

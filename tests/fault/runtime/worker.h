@@ -88,6 +88,12 @@ class Job {
   std::vector<std::unique_ptr<Worker>> workers_;
 };
 
+// The answer to a GET on this host, headers included; "" if nobody answers.
+std::string HttpGet(int port, const std::string& path);
+
+// The port of /metrics and /progress that a rank has logged.
+int ProgressPort(const std::string& log);
+
 // The hashes that a rank logged with train.logHashes: step to hash.
 std::map<int, std::string> Hashes(const std::string& log);
 

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "runtime/base/deadline.h"
@@ -32,6 +33,7 @@ struct Call {
   std::uint64_t sequence = 0;  // the n-th call on this group, from 1
   std::string name;
   std::chrono::milliseconds timeout{0};
+  std::shared_ptr<void> ready;  // see Transport::MarkReady
 
   std::uint64_t bytes() const {
     const bool typed = kind == Kind::kAllReduce || kind == Kind::kReduceScatter;

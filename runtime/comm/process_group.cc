@@ -8,9 +8,10 @@
 #include <algorithm>
 #include <fstream>
 
-#include "runtime/base/log.h"
+#include "runtime/comm/cuda.h"
 #include "runtime/comm/local_transport.h"
 #include "runtime/comm/mesh.h"
+#include "runtime/comm/nccl_transport.h"
 #include "runtime/comm/queued_group.h"
 #include "runtime/comm/shm_transport.h"
 #include "runtime/comm/tcp_transport.h"
@@ -73,16 +74,18 @@ std::string FirstObjection(const std::vector<std::string>& votes) {
   return "";
 }
 
+std::vector<std::string> Vote(store::Store& store, const GroupOptions& options, const char* what,
+                              const std::string& mine) {
+  return store::Exchange(store, fmt::format("comm/{}/{}", options.name, what), options.rank,
+                         options.world_size, mine,
+                         Deadline::In(options.init_timeout, "all ranks to choose a transport"));
+}
+
 // Shared memory if it works for all ranks; `why_not` says why it does not. Every rank comes to the
 // same answer, as each step is put to the vote.
 std::optional<Parts> TryShm(store::Store& store, const GroupOptions& options,
                             std::string& why_not) {
-  const auto vote = [&](const char* what, const std::string& mine) {
-    return store::Exchange(store, fmt::format("comm/{}/{}", options.name, what), options.rank,
-                           options.world_size, mine,
-                           Deadline::In(options.init_timeout, "all ranks to choose a transport"));
-  };
-  const auto hosts = vote("host", HostIdentity());
+  const auto hosts = Vote(store, options, "host", HostIdentity());
   const auto elsewhere = std::find_if(hosts.begin(), hosts.end(),
                                       [&](const auto& host) { return host != hosts.front(); });
   if (hosts.front().empty() || elsewhere != hosts.end()) {
@@ -99,31 +102,52 @@ std::optional<Parts> TryShm(store::Store& store, const GroupOptions& options,
   } catch (const Error& e) {
     objection = e.what();
   }
-  why_not = FirstObjection(vote("shm-vote", objection));
+  why_not = FirstObjection(Vote(store, options, "shm-vote", objection));
   return why_not.empty() ? std::move(parts) : std::nullopt;
 }
 
+Parts ConnectNccl(store::Store& store, const GroupOptions& options) {
+  const std::string none = ProbeCuda().why_none;
+  const std::string objection = FirstObjection(Vote(store, options, "nccl-vote", none));
+  if (!objection.empty()) {
+    throw Error(ExitCode::kConfig,
+                fmt::format("GPU memory needs the transport 'nccl', but {}", objection));
+  }
+  const MeshOptions mesh_options = MeshOptionsOf(options, "nccl");
+  Mesh mesh = ConnectTcpMesh(store, mesh_options);
+  Parts parts;
+  parts.control = std::make_unique<Control>(options.rank, std::move(mesh.control));
+  parts.transport = MakeNcclTransport({.rank = options.rank,
+                                       .world_size = options.world_size,
+                                       .device = options.local_rank,
+                                       .key = mesh_options.key,
+                                       .deadline = mesh_options.deadline},
+                                      store, std::move(mesh.data), *parts.control);
+  parts.description = "nccl: the data are in GPU memory";
+  return parts;
+}
+
 Parts Connect(store::Store& store, const GroupOptions& options) {
-  std::string why_not;
-  switch (options.transport) {
-    case TransportKind::kAuto:
-    case TransportKind::kShm:
-      if (auto shm = TryShm(store, options, why_not)) {
-        shm->description = fmt::format("shm: all {} ranks share this host", options.world_size);
-        return std::move(*shm);
-      }
-      if (options.transport == TransportKind::kShm) {
-        throw Error(ExitCode::kConfig,
-                    fmt::format("the transport 'shm' was asked for, but {}: use 'auto'", why_not));
-      }
-      break;
-    case TransportKind::kNccl:
-      throw Error(ExitCode::kConfig,
-                  "the transport 'nccl' was asked for, but this program was built without CUDA "
-                  "(preset cuda): use 'auto'");
-    case TransportKind::kTcp:
-      why_not = "it was asked for";
-      break;
+  const bool nccl = options.transport == TransportKind::kNccl;
+  if (options.gpu_memory && (nccl || options.transport == TransportKind::kAuto)) {
+    return ConnectNccl(store, options);
+  }
+  if (nccl || options.gpu_memory) {
+    throw Error(ExitCode::kConfig,
+                nccl ? "the transport 'nccl' moves GPU memory only, but this run computes on the "
+                       "CPU: use 'auto'"
+                     : "GPU memory needs the transport 'nccl' (or 'auto')");
+  }
+  std::string why_not = "it was asked for";
+  if (options.transport != TransportKind::kTcp) {
+    if (auto shm = TryShm(store, options, why_not)) {
+      shm->description = fmt::format("shm: all {} ranks share this host", options.world_size);
+      return std::move(*shm);
+    }
+  }
+  if (options.transport == TransportKind::kShm) {
+    throw Error(ExitCode::kConfig,
+                fmt::format("the transport 'shm' was asked for, but {}: use 'auto'", why_not));
   }
   Parts tcp = ConnectTcp(store, options);
   tcp.description = fmt::format("tcp: {}", why_not);
@@ -147,7 +171,7 @@ TransportKind ParseTransport(std::string_view text) {
 
 std::unique_ptr<ProcessGroup> CreateProcessGroup(store::Store& store, const GroupOptions& options) {
   Parts parts;
-  if (options.world_size == 1) {
+  if (options.world_size == 1 && !options.gpu_memory) {
     parts.control = std::make_unique<Control>(0, std::vector<Fd>(1));
     parts.transport = std::make_unique<LocalTransport>(*parts.control);
     parts.description = "none: a world of one";

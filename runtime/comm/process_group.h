@@ -45,6 +45,8 @@ struct OpOptions {
   std::string name;
   // From the start of its execution; 0 = the group's default.
   std::chrono::milliseconds timeout{0};
+  // nccl: the cudaStream_t on which the data are being made; null = the default stream.
+  void* gpu_stream = nullptr;
 };
 
 // Memory that the transport can work on in place (shm: seen by all ranks of the host). Returned by
@@ -118,7 +120,9 @@ struct GroupOptions {
   TransportKind transport = TransportKind::kAuto;
   // tcp listens on the interface that routes to this address; "" = loopback.
   std::string master_addr;
-  int local_rank = 0;  // nccl: the CUDA device
+  // What the calls will be given is GPU memory, on the device of this number.
+  bool gpu_memory = false;
+  int local_rank = 0;
   std::chrono::milliseconds init_timeout = std::chrono::minutes(5);
   std::chrono::milliseconds op_timeout = std::chrono::minutes(5);
   // Keys of this group in the store; a second group of the same ranks needs another name.

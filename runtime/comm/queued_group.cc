@@ -114,6 +114,7 @@ std::unique_ptr<Buffer> QueuedGroup::Allocate(std::size_t bytes, OpOptions optio
 std::shared_ptr<QueuedGroup::Item> QueuedGroup::Enqueue(Call call, OpOptions options) {
   call.name = std::move(options.name);
   call.timeout = options.timeout.count() > 0 ? options.timeout : options_.op_timeout;
+  call.ready = transport_->MarkReady(options.gpu_stream);
   const std::scoped_lock lock(mutex_);
   call.sequence = ++sequence_;
   auto item = std::make_shared<Item>(std::move(call), reported_);

@@ -97,9 +97,6 @@ class TcpTransport::Exchange {
       }
     }
   }
-  // Peers that this call does not touch at all.
-  void Drop(int peer) { stream(peer).in = stream(peer).out = {}; }
-
   // Reduces `count` elements of this rank's `own` and everybody's, which comes in as the second
   // span, into `to`; with `pass_on` the result is also what goes out as each peer's third.
   void ReduceInto(const char* own, char* to, std::uint64_t count, bool pass_on) {
@@ -420,9 +417,14 @@ void TcpTransport::Run(const Call& call, std::chrono::nanoseconds& waiting) {
   exchange.Loop(waiting);
 }
 
+void TcpTransport::Agree(const Call& call, std::chrono::nanoseconds& waiting) {
+  control_.Check();
+  Exchange(*this, call).Loop(waiting);
+}
+
 std::unique_ptr<Buffer> TcpTransport::Allocate(const Call& call) {
   std::chrono::nanoseconds ignored{0};
-  Run(call, ignored);  // all ranks must ask for the same
+  Agree(call, ignored);
   return AllocatePrivate(call.count);
 }
 

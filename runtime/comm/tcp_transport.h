@@ -25,6 +25,8 @@ class TcpTransport final : public Transport {
   void Run(const Call& call, std::chrono::nanoseconds& waiting) override;
   std::unique_ptr<Buffer> Allocate(const Call& call) override;
   void Interrupt() override;
+  // Only compares the signatures of a call: returns when all ranks are in it.
+  void Agree(const Call& call, std::chrono::nanoseconds& waiting);
 
  private:
   struct Stream;

@@ -25,6 +25,9 @@ class Transport {
   virtual void Run(const Call& call, std::chrono::nanoseconds& waiting) = 0;
   // Memory of call.count bytes; a collective like Run.
   virtual std::unique_ptr<Buffer> Allocate(const Call& call) = 0;
+  // Called on the caller's thread before the call is queued: a mark of what the caller's GPU stream
+  // has to do first. Nothing for transports that work on host memory.
+  virtual std::shared_ptr<void> MarkReady(void* /*stream*/) { return nullptr; }
   // Makes a waiting Run look at the control state again.
   virtual void Interrupt() = 0;
 };

@@ -20,7 +20,7 @@ struct RunOptions {
   std::string file;
   bool fresh = false;  // forget what earlier runs left
 };
-// Signals must be blocked already (job::BlockHandledSignals).
+// Takes the signals of this process over: no thread may run yet.
 int Run(const RunOptions& options);
 
 }  // namespace ddp::cli

@@ -7,7 +7,6 @@
 
 #include "operator/cli/commands.h"
 #include "operator/cli/exit_codes.h"
-#include "operator/ddpjob/local/local_body.h"
 #include "operator/ddpjob/local/supervisor.h"
 
 namespace {
@@ -78,8 +77,6 @@ int main(int argc, char** argv) {
   if (argc > 2 && std::string_view(argv[1]) == ddp::job::kSuperviseCommand) {
     return ddp::job::Supervise(argv + 2);
   }
-  // Before any thread exists, so that every thread inherits it.
-  ddp::job::BlockHandledSignals();
   try {
     return Main(argc, argv);
   } catch (const std::exception& error) {

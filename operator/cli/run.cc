@@ -139,6 +139,11 @@ int Run(const RunOptions& options) {
     fmt::print(stderr, "{}\n", folder.error().message);
     return kExitUnavailable;
   }
+  if (auto made = folder->MakeVolumes(local->volumes); !made) {
+    fmt::print(stderr, "{}\n", made.error().message);
+    return kExitUnavailable;
+  }
+  job::BlockHandledSignals();  // before the view's thread exists, which inherits it
   RunView view(manifest->job.metadata.name);
   ListWithoutEffect(*local, *manifest, view);
   job::LocalBody body(*std::move(local), *folder, OwnFolder(), view, base::SystemClock());

@@ -242,6 +242,51 @@ TEST_F(LocalRun, AProgramThatIsNotThereIsNamed) {
   EXPECT_THAT(run.Output(), HasSubstr("'no-such-program' is not a program on this machine"));
 }
 
+// A worker that is no program of ours, but says how far it is.
+constexpr const char* kTalkingWorker = R"(
+import http.server, os
+class Handler(http.server.BaseHTTPRequestHandler):
+    asked = 0
+    def do_GET(self):
+        Handler.asked += 1
+        body = b'{"step": %d, "totalSteps": 4, "loss": 0.5, "samplesPerSecond": 80}' % min(Handler.asked, 4)
+        self.send_response(200 if self.path == "/progress" else 404)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def log_message(self, *words):
+        pass
+server = http.server.HTTPServer(("127.0.0.1", int(os.environ["DDP_PROGRESS_PORT"])), Handler)
+while Handler.asked < 2:
+    server.handle_request()
+)";
+
+TEST_F(LocalRun, ShowsHowFarRankZeroIs) {
+  Write("talk.py", kTalkingWorker);
+  WriteJob("exec python3 " + (folder_ / "talk.py").string() + "\n", 1);
+  Program run = Run();
+  EXPECT_EQ(run.Wait(), 0) << run.Output();
+  EXPECT_THAT(run.Output(), HasSubstr("[job] step 1/4  loss 0.5000  80 samples/s\n"));
+}
+
+TEST_F(LocalRun, GivesEachVolumeAFolder) {
+  Write("job.yaml", R"yaml(
+apiVersion: ddpjob.dev/v1alpha1
+kind: DDPJob
+metadata: {name: job}
+spec:
+  replicas: 1
+  template:
+    spec:
+      containers:
+      - {name: w, command: [/bin/sh, -c, 'cd $DDP_DATA_DIR && pwd'], volumeMounts: [{name: data, mountPath: /d}]}
+      volumes: [{name: data, hostPath: {path: /somewhere}}]
+)yaml");
+  Program run = Run();
+  EXPECT_EQ(run.Wait(), 0) << run.Output();
+  EXPECT_THAT(run.Output(), HasSubstr("/.ddp/job/volumes/data\n"));
+}
+
 struct Bad {
   std::string name;
   const char* spec;

@@ -16,6 +16,10 @@
 namespace ddp::job {
 namespace {
 
+// More than a pipe holds, so that an ended rank is read out at once; bounded, so that one that
+// writes without end does not keep the loop from everything else.
+constexpr size_t kMaxOutputAtOnce = size_t{256} * 1024;
+
 base::Error Unavailable(const std::string& what, int error) {
   return {base::ErrorCode::kUnavailable, fmt::format("{}: {}", what, std::strerror(error))};
 }
@@ -188,7 +192,7 @@ std::string RankProcess::Ended(int exit_code, api::TimePoint now) {
 std::string RankProcess::ReadOutput() {
   std::string text;
   std::array<char, 16'384> chunk{};
-  while (output_) {
+  while (output_ && text.size() < kMaxOutputAtOnce) {
     const ssize_t size = read(output_.get(), chunk.data(), chunk.size());
     if (size > 0) {
       text.append(chunk.data(), static_cast<size_t>(size));

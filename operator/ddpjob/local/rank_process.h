@@ -40,7 +40,8 @@ class RankProcess {
   std::optional<api::TimePoint> Tick(api::TimePoint now);
   // The supervisor has been reaped. Returns what was left in the pipe.
   std::string Ended(int exit_code, api::TimePoint now);
-  // Reads what the pipe holds and writes it to the log; "" when there is nothing now.
+  // Reads what the pipe holds, up to a bound, and writes it to the log; "" when there is nothing
+  // now.
   std::string ReadOutput();
 
  private:

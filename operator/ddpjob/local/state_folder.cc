@@ -74,6 +74,17 @@ fs::path StateFolder::LogOf(const std::string& pod) const {
   return path_ / "logs" / (pod + ".log");
 }
 
+base::Result<base::Done> StateFolder::MakeVolumes(const std::vector<std::string>& names) const {
+  for (const std::string& name : names) {
+    std::error_code error;
+    fs::create_directories(Volume(name), error);
+    if (error) {
+      return CannotWrite(Volume(name), error.message());
+    }
+  }
+  return base::Done{};
+}
+
 base::Result<base::Done> StateFolder::WriteStatus(const api::Status& status) const {
   const fs::path target = path_ / "status.json";
   const fs::path draft = path_ / "status.json.new";

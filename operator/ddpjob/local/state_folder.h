@@ -9,6 +9,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "operator/api/types.h"
 #include "operator/ddpjob/local/unique_fd.h"
@@ -28,6 +29,7 @@ class StateFolder {
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
   std::filesystem::path Volume(const std::string& name) const { return path_ / "volumes" / name; }
 
+  base::Result<base::Done> MakeVolumes(const std::vector<std::string>& names) const;
   base::Result<base::Done> WriteStatus(const api::Status& status) const;
 
  private:

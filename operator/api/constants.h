@@ -44,7 +44,7 @@ inline constexpr int kMaxSecondsLimit = 86'400;
 inline constexpr size_t kMaxFailures = 5;           // kept in status, newest first
 inline constexpr size_t kMaxFailureMessage = 1024;  // the last bytes of a log
 inline constexpr size_t kMaxConditionMessage = 2048;
-inline constexpr size_t kMaxEventMessage = 1000;    // events.k8s.io allows 1 KiB
+inline constexpr size_t kMaxEventMessage = 1000;            // events.k8s.io allows 1 KiB
 inline constexpr size_t kMaxCrdBytes = size_t{256} * 1024;  // what plain `kubectl apply` can carry
 
 // Defaults of the spec.

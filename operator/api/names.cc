@@ -19,11 +19,15 @@ size_t MaxJobNameLength(int replicas) {
   return kMaxLabelLength - (1 + kAttemptDigits) - rank_digits - 1;
 }
 
+bool IsDns1123Label(std::string_view name) {
+  const auto alphanumeric = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
+  return !name.empty() && name.size() <= kMaxLabelLength && alphanumeric(name.front()) &&
+         alphanumeric(name.back()) &&
+         std::all_of(name.begin(), name.end(), [&](char c) { return alphanumeric(c) || c == '-'; });
+}
+
 bool IsDnsLabel(std::string_view name) {
-  const auto letter = [](char c) { return c >= 'a' && c <= 'z'; };
-  const auto inner = [&](char c) { return letter(c) || (c >= '0' && c <= '9') || c == '-'; };
-  return !name.empty() && name.size() <= kMaxLabelLength && letter(name.front()) &&
-         name.back() != '-' && std::all_of(name.begin(), name.end(), inner);
+  return IsDns1123Label(name) && name.front() >= 'a';  // digits sort before letters
 }
 
 std::map<std::string, std::string> JobLabels(const Metadata& job) {

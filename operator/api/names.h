@@ -16,6 +16,8 @@ std::string MasterAddress(const Metadata& job, int attempt);
 size_t MaxJobNameLength(int replicas);
 // A DNS-1035 label of any allowed length: [a-z]([-a-z0-9]*[a-z0-9])?
 bool IsDnsLabel(std::string_view name);
+// A DNS-1123 label, which may start with a digit: namespaces, volumes, containers.
+bool IsDns1123Label(std::string_view name);
 
 std::map<std::string, std::string> JobLabels(const Metadata& job);  // of all its children
 std::map<std::string, std::string> PodLabels(const Metadata& job, int attempt, int rank);

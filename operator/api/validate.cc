@@ -26,6 +26,10 @@ void CheckName(Problems& out, const DDPJob& job) {
                                "letter and not end with '-': it becomes a service name",
                                name)});
   }
+  if (!IsDns1123Label(job.metadata.namespace_name)) {
+    out.push_back({"metadata.namespace",
+                   fmt::format("'{}' is not a name of a namespace", job.metadata.namespace_name)});
+  }
   const size_t limit = MaxJobNameLength(job.spec.replicas);
   if (name.size() > limit) {
     out.push_back({"metadata.name",
@@ -178,6 +182,10 @@ void CheckVolumes(Problems& out, const Json& pod_template) {
   CheckUnique(out, volumes, path, "name", seen);
   for (size_t i = 0; i < volumes.size(); ++i) {
     const std::string name = json::GetString(volumes[i], {"name"});
+    if (!IsDns1123Label(name)) {
+      out.push_back({fmt::format("{}[{}].name", path, i),
+                     fmt::format("'{}' must be lower-case letters, digits and '-'", name)});
+    }
     if (name == kShmVolume || name == kCheckpointVolume) {
       out.push_back({fmt::format("{}[{}].name", path, i),
                      fmt::format("'{}' is a volume of the operator's: choose another name", name)});

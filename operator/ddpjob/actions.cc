@@ -51,6 +51,7 @@ std::vector<DeletePods> Deletions(const Observed& observed, const api::Status& s
     by_attempt.insert({pod.attempt, {pod.attempt, keep, grace}});
   }
   std::vector<DeletePods> list;
+  list.reserve(by_attempt.size());
   for (const auto& [attempt, deletion] : by_attempt) {
     list.push_back(deletion);
   }

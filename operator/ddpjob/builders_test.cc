@@ -7,7 +7,6 @@
 namespace ddp::job {
 namespace {
 
-using json::Find;
 using json::GetString;
 using json::Json;
 using testing::MakeJob;

@@ -105,8 +105,7 @@ Summary Summarize(const Observed& observed, const Group& group, api::Status stat
   if (status.phase == Phase::kSucceeded &&
       api::FindCondition(status, api::kConditionSucceeded) == nullptr) {
     set(api::kConditionSucceeded,
-        {ConditionStatus::kTrue, api::kReasonSucceeded,
-         fmt::format("all {} ranks succeeded", observed.job.spec.replicas)});
+        {ConditionStatus::kTrue, api::kReasonSucceeded, "every rank succeeded"});
   }
   Summary summary;
   if (progress.reason == api::kReasonServiceNameTaken) {
@@ -123,7 +122,8 @@ std::string Sentence(const api::Failure& failure) {
   end.phase = PodPhase::kFailed;
   std::string text =
       fmt::format("rank {} (pod {}) {}", failure.rank, failure.pod, DescribeEnd(end));
-  if (const std::string line = LastLine(failure.message); !line.empty()) {
+  // A program that a signal ended had no say in it: its last line tells of something else.
+  if (const std::string line = LastLine(failure.message); !line.empty() && !failure.signal) {
     text += fmt::format(": {}", line);
   }
   return text;

@@ -247,8 +247,7 @@ class Planner {
     status().phase = Phase::kSucceeded;
     status().completion_time = now_seconds_;
     Say(false, api::kReasonSucceeded,
-        fmt::format("all {} ranks succeeded in attempt {}", observed_.job.spec.replicas,
-                    status().attempt));
+        fmt::format("attempt {}: every rank succeeded", status().attempt));
   }
 
   void Fail(std::string_view reason, const std::string& message) {

@@ -98,6 +98,8 @@ TEST_F(PlanTest, AFailureIsCountedOnceThenTheGroupStartsAgain) {
   EXPECT_EQ(status().restarts.application, 1);
   EXPECT_EQ(status().failures.size(), 1U);
   EXPECT_EQ(status().failures[0].signal, 9);
+  EXPECT_EQ(status().failures[0].message, "boom\n");
+  EXPECT_THAT(Message("Progressing"), HasSubstr("exited with code 137 (SIGKILL); the group"));
   EXPECT_THAT(failed.actions, ElementsAre(Action(DeletePods{1, true, 5})));
   Step();
   EXPECT_EQ(status().restarts.application, 1);

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "runtime/base/error.h"
+#include "runtime/base/net.h"
 #include "runtime/comm/numbers_test.h"
 #include "runtime/comm/process_group.h"
 #include "runtime/comm/ranks_test.h"
@@ -234,6 +235,22 @@ TEST(ProcessGroup, AutoChoosesShmOnOneHostAndSaysSo) {
   RunGroups(2, TransportKind::kAuto, [](ProcessGroup& group) {
     EXPECT_EQ(group.transport(), "shm");
     EXPECT_EQ(group.description(), "shm: all 2 ranks share this host");
+  });
+}
+
+TEST(ProcessGroup, TcpWorksOverIpv6) {
+  if (LocalAddressTowards("::1").empty()) {
+    GTEST_SKIP() << "this host has no IPv6";
+  }
+  const auto store = std::make_shared<store::HashStore>();
+  RunRanks(3, [&](int rank) {
+    GroupOptions options = TestOptions(rank, 3, TransportKind::kTcp);
+    options.master_addr = "[::1]";
+    const auto group = CreateProcessGroup(*store, options);
+    std::int32_t value = rank;
+    group->AllReduce(&value, 1, DataType::kI32, ReduceOp::kSum, {"sum"})->Wait();
+    EXPECT_EQ(value, 3);
+    group->Shutdown(std::chrono::seconds(5));
   });
 }
 

@@ -75,31 +75,31 @@ std::string Difference(const RankEnv& env, const Identity& theirs) {
 
 }  // namespace
 
-Rendezvous::Rendezvous(const RankEnv& env, const RendezvousOptions& options)
-    : env_(env), options_(options) {
-  if (env.world_size == 1) {
+Rendezvous::Rendezvous(RankEnv env, const RendezvousOptions& options)
+    : env_(std::move(env)), options_(options) {
+  if (env_.world_size == 1) {
     store_ = std::make_shared<HashStore>();
     return;
   }
   const auto deadline = Deadline::In(options.init_timeout, "the rendezvous store of rank 0");
-  if (env.rank == 0) {
-    Fd listener = ListenTcp("", env.master_port, kChangePort);
+  if (env_.rank == 0) {
+    Fd listener = ListenTcp("", env_.master_port, kChangePort);
     port_ = BoundPort(listener);
     root_ = TcpStore::Serve(std::move(listener), deadline);
     Join(deadline);
     return;
   }
-  port_ = env.master_port;
-  ConnectTcpUntil(env.master_addr, env.master_port, deadline, [&](Fd probe) {
+  port_ = env_.master_port;
+  ConnectTcpUntil(env_.master_addr, env_.master_port, deadline, [&](Fd probe) {
     probe.Reset();
     // A try is bounded, so that a server which is just ending cannot use up all the time.
     constexpr std::chrono::seconds kTry(20);
     const auto one_try = Deadline::In(std::min<std::chrono::milliseconds>(deadline.Left(), kTry),
                                       "rank 0 to state its job and attempt");
     try {
-      root_ = TcpStore::Connect(env.master_addr, env.master_port, one_try);
+      root_ = TcpStore::Connect(env_.master_addr, env_.master_port, one_try);
       const Identity theirs = DecodeIdentity(root_->Get(kIdentityKey, one_try));
-      return Compare(env, theirs) == Fit::kEarlierAttempt ? Difference(env, theirs) : "";
+      return Compare(env_, theirs) == Fit::kEarlierAttempt ? Difference(env_, theirs) : "";
     } catch (const Error& e) {
       return std::string(e.what());
     }
@@ -107,9 +107,8 @@ Rendezvous::Rendezvous(const RankEnv& env, const RendezvousOptions& options)
   Join(deadline);
 }
 
-Rendezvous::Rendezvous(const RankEnv& env, std::shared_ptr<Store> shared,
-                       const RendezvousOptions& options)
-    : env_(env), options_(options), root_(std::move(shared)) {
+Rendezvous::Rendezvous(RankEnv env, std::shared_ptr<Store> shared, const RendezvousOptions& options)
+    : env_(std::move(env)), options_(options), root_(std::move(shared)) {
   Join(Deadline::In(options.init_timeout, "the rendezvous store of rank 0"));
 }
 

@@ -25,9 +25,9 @@ class Rendezvous {
   // Returns when all ranks are there. A world of one opens no port. Errors: kConfig for a port in
   // use, a world size that differs from rank 0's, or a rank that exists twice; kUnavailable for
   // everything that a later attempt may cure (the message says what happened last, and where).
-  explicit Rendezvous(const RankEnv& env, const RendezvousOptions& options = {});
+  explicit Rendezvous(RankEnv env, const RendezvousOptions& options = {});
   // The same over a store that exists already: for tests with ranks as threads.
-  Rendezvous(const RankEnv& env, std::shared_ptr<Store> shared, const RendezvousOptions& options);
+  Rendezvous(RankEnv env, std::shared_ptr<Store> shared, const RendezvousOptions& options);
   // Leaves without waiting if Shutdown was not called: what a failing rank does.
   ~Rendezvous();
   Rendezvous(const Rendezvous&) = delete;

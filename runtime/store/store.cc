@@ -61,6 +61,7 @@ std::vector<std::string> Exchange(Store& store, const std::string& key, int rank
       return Unpack(store.Get(all_key, deadline));
     }
     std::vector<std::string> all;
+    all.reserve(static_cast<std::size_t>(world_size));
     for (int r = 0; r < world_size; ++r) {
       all.push_back(store.Get(fmt::format("{}/{}", key, r), deadline));
     }

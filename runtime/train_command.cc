@@ -146,28 +146,29 @@ int CodeOf(const std::exception& failure) {
   return static_cast<int>(error != nullptr ? error->code() : ExitCode::kSoftware);
 }
 
-int CodeOf(train::End end, bool has_checkpoints) {
-  if (end == train::End::kFinished) {
-    return static_cast<int>(ExitCode::kOk);
+int CodeOf(train::End end) {
+  switch (end) {
+    case train::End::kFinished:
+      return static_cast<int>(ExitCode::kOk);
+    case train::End::kStoppedWithCheckpoint:
+      return static_cast<int>(ExitCode::kTempFail);
+    case train::End::kStoppedWithout:
+      break;
   }
-  if (!has_checkpoints) {
-    Log(Level::kWarning, "stopped without a checkpoint: the work of this attempt is lost");
-    return kSignalExitBase + SIGTERM;
-  }
-  return static_cast<int>(ExitCode::kTempFail);
+  Log(Level::kWarning, "stopped without a checkpoint: the work of this attempt is lost");
+  return kSignalExitBase + SIGTERM;
 }
 
 int TrainConnected(const train::Config& config, const train::Datasets& datasets,
-                   checkpoint::CheckpointFolder* folder, bool has_checkpoints,
-                   comm::ProcessGroup& group, store::Store& store, train::StopSignals& signals,
-                   train::Board& board) {
+                   checkpoint::CheckpointFolder* folder, comm::ProcessGroup& group,
+                   store::Store& store, train::StopSignals& signals, train::Board& board) {
   // Outside of the try block: the others must hear of a failure before a save that runs has ended.
   std::unique_ptr<train::Trainer> trainer;
   try {
     trainer =
         std::make_unique<train::Trainer>(config, datasets, folder, group, store, signals, board);
     signals.Arm(std::chrono::seconds(config.train.stop_seconds));
-    const int code = CodeOf(trainer->Run(), has_checkpoints);
+    const int code = CodeOf(trainer->Run());
     signals.EndWithin(kLeaveWithin, code);
     group.Shutdown(kShutdownTimeout);
     return code;
@@ -188,6 +189,8 @@ int TrainCommand(const TrainArguments& arguments, const EnvReader& read,
   const int threads = ThreadCount(config, env, read);
   at::set_num_threads(threads);
   at::globalContext().setDeterministicAlgorithms(config.train.deterministic, /*warn_only=*/false);
+  // On by default with the above: fills every new tensor, to find reads of what nobody wrote.
+  at::globalContext().setDeterministicFillUninitializedMemory(false);
   Log(Level::kInfo, "starting version={} attempt={} threads={} model={} optimizer={}", DDP_VERSION,
       env.attempt, threads, config.model.name, config.optimizer.name);
 
@@ -202,8 +205,7 @@ int TrainCommand(const TrainArguments& arguments, const EnvReader& read,
   const auto group = Connect(config, env, rendezvous.store());
   const Connected connected(health, rendezvous.store(), env);
   const int code =
-      TrainConnected(config, datasets, folder.get(), !CheckpointDir(config, env).empty(), *group,
-                     rendezvous.store(), signals, board);
+      TrainConnected(config, datasets, folder.get(), *group, rendezvous.store(), signals, board);
   health.Disconnect();
   rendezvous.Shutdown();
   return code;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "runtime/base/error.h"
@@ -46,7 +47,7 @@ TEST(Safetensors, RoundTrips) {
   ASSERT_EQ(read.size(), 3U);
   EXPECT_EQ(read[0].name, "weights");
   EXPECT_EQ(read[0].shape, (std::vector<int64_t>{2, 3}));
-  EXPECT_EQ(std::memcmp(read[0].elements.data(), weights.data(), 24), 0);
+  EXPECT_TRUE(std::ranges::equal(read[0].elements, std::as_bytes(std::span(weights))));
   EXPECT_EQ(read[1].name, "a step");
   EXPECT_TRUE(read[1].shape.empty());
   EXPECT_EQ(read[2].name, "none");

@@ -9,9 +9,10 @@ namespace ddp::rt::data {
 namespace {
 
 constexpr ImageShape kShape{.rows = 28, .columns = 28};
+constexpr size_t kPixels = 28 * 28;
 
 std::vector<uint8_t> Square() {
-  std::vector<uint8_t> image(28 * 28, 0);
+  std::vector<uint8_t> image(kPixels, 0);
   for (size_t row = 10; row < 18; ++row) {
     for (size_t column = 10; column < 18; ++column) {
       image[row * 28 + column] = 200;
@@ -22,7 +23,7 @@ std::vector<uint8_t> Square() {
 
 std::vector<float> Distorted(const Augmentation& how, uint64_t seed, int64_t epoch,
                              int64_t sample) {
-  std::vector<float> out(28 * 28);
+  std::vector<float> out(kPixels);
   Augment(how, seed, epoch, sample, kShape, Square(), out);
   return out;
 }

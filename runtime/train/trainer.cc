@@ -3,10 +3,12 @@
 #include <ATen/ops/cross_entropy_loss.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
 #include <span>
+#include <utility>
 
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
@@ -74,13 +76,15 @@ Trainer::Trainer(const Config& config, const Datasets& datasets,
       DataParallelOptions{.timeout =
                               std::chrono::seconds(config.distributed.init_timeout_seconds)});
   if (folder_ != nullptr) {
-    saver_.emplace(
-        *folder_,
-        checkpoint::SaverOptions{.saved = [this](const auto& path, const auto& at, Seconds took) {
-          board_.checkpoint_seconds.Observe(took.count());
-          board_.SetCheckpoint({at.step, UnixTime(), path.string()});
-          Log(Level::kInfo, "saved checkpoint path={} seconds={:.3f}", path.string(), took.count());
-        }});
+    checkpoint::SaverOptions options;
+    options.saved = [this](const auto& path, const auto& at, Seconds took) {
+      board_.checkpoint_seconds.Observe(took.count());
+      board_.SetCheckpoint({at.step, UnixTime(), path.string()});
+      Log(Level::kInfo, "saved checkpoint path={} seconds={:.3f}", path.string(), took.count());
+    };
+    // Less than the others wait for this rank, so that they hear the cause.
+    options.timeout = std::chrono::seconds(config.distributed.timeout_seconds) * 4 / 5;
+    saver_.emplace(*folder_, std::move(options));
   }
   board_.epochs = config.train.epochs;
   board_.total_steps = walk_->total_steps();
@@ -88,13 +92,15 @@ Trainer::Trainer(const Config& config, const Datasets& datasets,
 }
 
 void Trainer::Resume() {
-  std::array<int64_t, 4> place{};  // found, step, epoch, cursor: from rank 0
+  // From rank 0: found, step, epoch, cursor, and whether there will be checkpoints.
+  std::array<int64_t, 5> place{};
   if (folder_ != nullptr) {
+    place.back() = 1;
     if (const auto loaded = folder_->LoadNewest()) {
       const auto& at = loaded->position;
       Restore(loaded->model, loaded->path.string(), model_->parameters());
       Restore(loaded->optimizer, loaded->path.string(), optimizer_->state());
-      place = {1, at.step, at.epoch, at.cursor};
+      place = {1, at.step, at.epoch, at.cursor, 1};
       saved_step_ = at.step;
       board_.SetCheckpoint({at.step, UnixTime(), loaded->path.string()});
       Log(Level::kInfo, "resuming step={} epoch={} from={}", at.step, at.epoch + 1,
@@ -107,7 +113,8 @@ void Trainer::Resume() {
     }
   }
   group_.Broadcast(place.data(), sizeof(place), 0, {.name = "place to resume from"})->Wait();
-  const auto [found, step, epoch, cursor] = place;
+  const auto [found, step, epoch, cursor, has_checkpoints] = place;
+  has_checkpoints_ = has_checkpoints != 0;
   if (found != 0) {
     BroadcastTensors(group_, optimizer_->state());
   }
@@ -120,6 +127,7 @@ void Trainer::Resume() {
 
 End Trainer::Run() {
   board_.phase = Phase::kTraining;
+  last_step_end_ = std::chrono::steady_clock::now();
   int64_t drawn = 0;  // the epoch whose order the sampler holds
   while (!walk_->done()) {
     if (drawn != walk_->at().epoch) {
@@ -148,7 +156,7 @@ End Trainer::Run() {
       FinishSaving();
       Log(Level::kInfo, "stopped as rank {} was asked to, after step={}", said.first_to_stop,
           walk_->at().step);
-      return End::kStopped;
+      return has_checkpoints_ ? End::kStoppedWithCheckpoint : End::kStoppedWithout;
     }
   }
   replicas_->VerifyReplicas();
@@ -193,9 +201,7 @@ void Trainer::StepDone(const Exchange::Result& said, double learning_rate,
   const comm::Stats stats = group_.stats();
   board_.wait_seconds = Seconds(stats.waiting).count();
   board_.reduced_bytes = stats.bytes;
-  const double speed = static_cast<double>(config_.train.batch_size) / took.count();
-  const double before = board_.samples_per_second;
-  board_.samples_per_second = before == 0 ? speed : before + kSmoothing * (speed - before);
+  UpdateSpeed();
   if (config_.train.log_hashes) {
     Log(Level::kInfo, "hash step={} parameters={:016x} loss={:.17g}", step,
         replicas_->ParameterHash(), loss_);
@@ -204,6 +210,17 @@ void Trainer::StepDone(const Exchange::Result& said, double learning_rate,
   if (verify > 0 && step % verify == 0) {
     replicas_->VerifyReplicas();
   }
+}
+
+// Everything counts, evaluation and waiting for checkpoints too, so that the time left is honest.
+void Trainer::UpdateSpeed() {
+  const auto now = std::chrono::steady_clock::now();
+  const double took = Seconds(now - std::exchange(last_step_end_, now)).count();
+  ++steps_here_;
+  // A plain mean at first, so that the first step does not weigh for long.
+  const double weight = std::max(kSmoothing, 1 / static_cast<double>(steps_here_));
+  smoothed_seconds_ += weight * (took - smoothed_seconds_);
+  board_.samples_per_second = static_cast<double>(config_.train.batch_size) / smoothed_seconds_;
 }
 
 void Trainer::EndOfEpoch() {

@@ -30,7 +30,8 @@ struct Datasets {
 
 inline constexpr int kClasses = 10;  // digits
 
-enum class End { kFinished, kStopped };
+// Stopped: one rank was asked to, and all did so after the same step.
+enum class End { kFinished, kStoppedWithCheckpoint, kStoppedWithout };
 
 class Trainer {
  public:
@@ -39,8 +40,6 @@ class Trainer {
   Trainer(const Config& config, const Datasets& datasets, checkpoint::CheckpointFolder* folder,
           comm::ProcessGroup& group, store::Store& store, const StopSignals& signals, Board& board);
 
-  // kStopped: one rank was asked to stop, and all did so after the same step, with a checkpoint of
-  // it.
   End Run();
 
  private:
@@ -53,6 +52,7 @@ class Trainer {
   void FinishSaving();
   void PrintResult();
   void CheckFinite() const;
+  void UpdateSpeed();
 
   const Config& config_;
   const Datasets& datasets_;
@@ -73,6 +73,11 @@ class Trainer {
   double epoch_loss_ = 0;  // sum over this rank's steps of the epoch
   int64_t epoch_steps_ = 0;
   int64_t saved_step_ = -1;
+  bool has_checkpoints_ = false;  // rank 0 saves; known on all ranks
+
+  std::chrono::steady_clock::time_point last_step_end_;
+  double smoothed_seconds_ = 0;  // from the end of a step to that of the next
+  int64_t steps_here_ = 0;       // of this process
 };
 
 }  // namespace ddp::rt::train

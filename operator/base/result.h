@@ -61,10 +61,11 @@ class [[nodiscard]] Result {
 
   T& value() & { return Check(), std::get<0>(state_); }
   const T& value() const& { return Check(), std::get<0>(state_); }
-  T&& value() && { return Check(), std::get<0>(std::move(state_)); }
+  // By value, so that `for (auto& x : F().value())` does not dangle.
+  T value() && { return Check(), std::get<0>(std::move(state_)); }
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
-  T&& operator*() && { return std::move(*this).value(); }
+  T operator*() && { return std::move(*this).value(); }
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
 

@@ -145,15 +145,10 @@ class Informer : public Source {
   }
 
   void Tell(const Entry& before, const Entry& now) const {
-    if (before.object == nullptr && now.object == nullptr) {
-      return;
-    }
-    if (before.object == nullptr || now.object == nullptr) {
-      handler_(before.object, now.object);
-    } else if (before.uid != now.uid) {
+    if (before.object != nullptr && now.object != nullptr && before.uid != now.uid) {
       handler_(before.object, nullptr);
       handler_(nullptr, now.object);
-    } else if (before.version != now.version) {
+    } else if (before.uid != now.uid || before.version != now.version) {
       handler_(before.object, now.object);
     }
   }

@@ -1,6 +1,7 @@
 #include "operator/ddpjob/own_writes.h"
 
 #include <algorithm>
+#include <string_view>
 
 namespace ddp::job {
 
@@ -106,13 +107,17 @@ void OwnWrites::Overlay(const std::string& job, std::vector<PodRecord>& pods) {
   }
   Job& own = it->second;
   DropOld(own);
+  std::set<std::string_view> shown;
+  for (const PodRecord& pod : pods) {
+    shown.insert(pod.uid);
+  }
+  std::vector<PodRecord> unseen;
   for (const auto& [uid, creation] : own.created) {
-    const bool shown =
-        std::any_of(pods.begin(), pods.end(), [&](const PodRecord& pod) { return pod.uid == uid; });
-    if (!shown) {
-      pods.push_back(creation.record);
+    if (!shown.contains(uid)) {
+      unseen.push_back(creation.record);
     }
   }
+  pods.insert(pods.end(), unseen.begin(), unseen.end());
   for (PodRecord& pod : pods) {
     const auto deletion = own.deleted.find(pod.uid);
     if (deletion != own.deleted.end()) {

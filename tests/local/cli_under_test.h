@@ -49,36 +49,29 @@ inline bool WaitForEnd(pid_t pid, std::chrono::milliseconds patience) {
   return poll(&wait, 1, static_cast<int>(patience.count())) == 1;
 }
 
-// A program that runs in the test's folder; killed when the test is over.
+// A program that runs in the test's folder, its output in a pipe to us; killed when the test is
+// over.
 class Program {
  public:
   Program(const fs::path& folder, std::vector<std::string> words,
-          const std::vector<std::string>& more_environment)
-      : output_(folder / (std::to_string(++count_) + ".out")) {
+          std::vector<std::string> environment) {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);
+    output_ = UniqueFd(ends[0]);
+    const UniqueFd writing(ends[1]);
+    fcntl(output_.get(), F_SETFL, O_NONBLOCK);
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addchdir_np(&actions, folder.c_str());
     posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&actions, 1, output_.c_str(), O_WRONLY | O_CREAT | O_APPEND,
-                                     0644);
-    posix_spawn_file_actions_adddup2(&actions, 1, 2);
-    std::vector<char*> arguments;
-    for (std::string& word : words) {
-      arguments.push_back(word.data());
-    }
-    arguments.push_back(nullptr);
-    std::vector<std::string> environment = more_environment;
+    posix_spawn_file_actions_adddup2(&actions, writing.get(), 1);
+    posix_spawn_file_actions_adddup2(&actions, writing.get(), 2);
     for (char** entry = environ; *entry != nullptr; ++entry) {
       environment.emplace_back(*entry);
     }
-    std::vector<char*> variables;
-    for (std::string& variable : environment) {
-      variables.push_back(variable.data());
-    }
-    variables.push_back(nullptr);
-    EXPECT_EQ(
-        posix_spawn(&pid_, words[0].c_str(), &actions, nullptr, arguments.data(), variables.data()),
-        0);
+    EXPECT_EQ(posix_spawn(&pid_, words[0].c_str(), &actions, nullptr, Pointers(words).data(),
+                          Pointers(environment).data()),
+              0);
     posix_spawn_file_actions_destroy(&actions);
   }
   Program(const Program&) = delete;
@@ -91,24 +84,73 @@ class Program {
   }
 
   pid_t pid() const { return pid_; }
-  std::string Output() const { return ReadFile(output_); }
+  const std::string& Output() const { return text_; }  // what has been read so far
   void Signal(int signal) const { kill(pid_, signal); }
 
   // The exit code, 128 + signal for a death by signal; -1 when it does not end in time.
   int Wait(std::chrono::milliseconds patience = kPatience) {
-    if (!WaitForEnd(pid_, patience)) {
+    const UniqueFd end(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
+    if (!ReadUntil(patience, end.get(), [] { return false; })) {
       return -1;
     }
     int status = 0;
     waitpid(pid_, &status, 0);
+    ReadWhatIsThere();
     code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     return *code_;
   }
 
+  // Waits until the output has this text.
+  void Expect(const std::string& text, std::chrono::milliseconds patience) {
+    EXPECT_TRUE(ReadUntil(patience, -1, [&] { return text_.find(text) != std::string::npos; }))
+        << "waited in vain for '" << text << "' in:\n"
+        << text_;
+  }
+
  private:
-  static inline int count_ = 0;
-  fs::path output_;
+  static std::vector<char*> Pointers(std::vector<std::string>& texts) {
+    std::vector<char*> pointers;
+    for (std::string& text : texts) {
+      pointers.push_back(text.data());
+    }
+    pointers.push_back(nullptr);
+    return pointers;
+  }
+
+  void ReadWhatIsThere() {
+    std::array<char, 4096> chunk{};
+    ssize_t size = 0;
+    while (output_ && (size = read(output_.get(), chunk.data(), chunk.size())) > 0) {
+      text_.append(chunk.data(), static_cast<size_t>(size));
+    }
+    if (size == 0) {
+      output_.Reset();
+    }
+  }
+
+  // Until `found`, or `end` is readable: true; false at the deadline.
+  template <typename Found>
+  bool ReadUntil(std::chrono::milliseconds patience, int end, Found found) {
+    const auto deadline = std::chrono::steady_clock::now() + patience;
+    while (!found()) {
+      std::array<pollfd, 2> waits = {pollfd{output_.get(), POLLIN, 0}, pollfd{end, POLLIN, 0}};
+      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+          deadline - std::chrono::steady_clock::now());
+      if (left.count() <= 0 ||
+          poll(waits.data(), waits.size(), static_cast<int>(left.count())) <= 0) {
+        return false;
+      }
+      ReadWhatIsThere();
+      if (waits[1].revents != 0) {
+        return true;
+      }
+    }
+    return true;
+  }
+
   pid_t pid_ = 0;
+  UniqueFd output_;
+  std::string text_;
   std::optional<int> code_;
 };
 

@@ -20,6 +20,7 @@
 #   admin.kubeconfig  ca.crt … in pki/  service-account keys in pki/service-accounts.{key,pub}
 #   bin/kubectl       and the other programs, as links     audit.log  every request, one JSON a line
 #   logs/NAME.log     pids/NAME (etcd, apiserver, …)       server     the API server's URL
+#                     (a node's cluster numbers its processes itself)
 # The API server authorises by RBAC. Without controllers nothing schedules pods, collects garbage or makes service
 # accounts (their admission is off): a test plays kubelet by patching pods/status.
 # Environment: KUBEBUILDER_ASSETS, a folder with etcd, kube-apiserver and kubectl to use instead of building them;
@@ -40,19 +41,23 @@ die() { printf 'cluster.sh: %s\n' "$*" >&2; exit 1; }
 
 # ---- processes of the supervisor -------------------------------------------------------------------------------
 
+declare -A children=()  # pids by name
+
 # start NAME COMMAND...: a child that dies with us; its log goes on where an earlier one ended.
 start() {
   local name=$1
   shift
   setpriv --pdeathsig KILL "$@" >>"logs/$name.log" 2>&1 </dev/null &
+  children[$name]=$!
   echo $! >"pids/$name"
 }
-running() { [ -f "pids/$1" ] && kill -0 "$(cat "pids/$1")" 2>/dev/null; }
+running() { [ -n "${children[$1]:-}" ] && kill -0 "${children[$1]}" 2>/dev/null; }
 stop() {  # not gently: the API server drains for up to a minute, and nothing here has data worth keeping
-  running "$1" || return 0
-  kill -9 "$(cat "pids/$1")"
-  wait "$(cat "pids/$1")" 2>/dev/null || true
+  local pid=${children[$1]:-}
+  unset "children[$1]"
   rm -f "pids/$1"
+  [ -n "$pid" ] && kill -9 "$pid" 2>/dev/null || return 0
+  wait "$pid" 2>/dev/null || true
 }
 
 # wait_for SECONDS WHAT NAMES COMMAND...: until COMMAND succeeds; fails at the deadline, or at once when one of
@@ -88,13 +93,12 @@ claim_state() {
   fi
   mkdir -p "$STATE" && cd "$STATE" && mkdir -p logs pids bin && touch "$MARKER"
   echo "$$ $(started_at $$)" >supervisor
-  mkfifo requests
 }
 
 # clean_up: after the last process; logs, audit log and keys stay.
 clean_up() {
   leave_no_cgroup
-  (cd "$STATE" && rm -rf supervisor ready requests etcd containerd containerd.sock* kubelet)
+  (cd "$STATE" && rm -rf supervisor ready request.* etcd containerd containerd.sock* kubelet)
 }
 
 link_programs() {
@@ -118,35 +122,30 @@ follows() {
   [ -z "$FOLLOW" ] || { read -r stat 2>/dev/null <"/proc/$FOLLOW/stat" && [[ ${stat##*) } != [ZX]* ]]; }
 }
 
-# pause SECONDS: a sleep that a signal's trap ends.
+# pause SECONDS: a sleep that a signal ends. (Not `read -t`: bash 5.2 crashes when a trap exits from within it.)
 pause() {
-  [ -n "${never:-}" ] || exec {never}<> <(:)
-  read -r -t "$1" -u "$never" || true
+  sleep "$1" >/dev/null 2>&1 &
+  wait $! || true
 }
 
-# serve: carries out requests until it is killed, or $FOLLOW has ended.
+# serve: carries out requests, files that `request` leaves, until it is killed, or $FOLLOW has ended.
 serve() {
-  local request
-  exec 8<>requests
+  local name
   while follows; do
-    read -r -t 0.5 -u 8 request || continue
-    case $request in
-      kill-apiserver) stop apiserver ;;
-      restart-apiserver)
-        stop apiserver
-        start_apiserver
-        wait_for 60 'the API server to be ready again' apiserver apiserver_ready || continue
-        ;;
-    esac
-    touch "done.$request"
+    for name in kill-apiserver restart-apiserver; do
+      [ -e "request.$name" ] || continue
+      stop apiserver
+      [ $name = kill-apiserver ] || { start_apiserver && wait_for 60 'the API server to be ready again' apiserver apiserver_ready; } || continue
+      rm "request.$name"
+    done
+    pause 0.2
   done
 }
 
 supervise() {
   claim_state
   trap 'exit 0' TERM INT HUP
-  # shellcheck disable=SC2046
-  trap 'kill -9 $(jobs -p) 2>/dev/null; wait 2>/dev/null; clean_up' EXIT
+  trap 'for name in "${!children[@]}"; do stop "$name"; done; clean_up' EXIT
   link_programs
   if [ -n "$WITH_NODE" ]; then
     start_namespaces
@@ -186,10 +185,8 @@ down() {
 
 request() {  # request NAME: has the supervisor do it, and waits for that
   supervisor >/dev/null || die "no cluster runs in $STATE"
-  cd "$STATE"
-  rm -f "done.$1"
-  echo "$1" >requests
-  wait_for 65 "the supervisor's answer to $1" '' test -e "done.$1" || exit 1
+  touch "$STATE/request.$1"
+  wait_for 65 "the supervisor to $1" '' test ! -e "$STATE/request.$1" || exit 1
 }
 
 usage() { sed -n '2,/^set/p' "$SELF" | sed '$d; s/^# \{0,1\}//' >&2; exit 64; }
@@ -222,7 +219,7 @@ case $command in
   enter) enter "$@" ;;
   image)
     for tar in "$@"; do
-      enter ctr --address "$STATE/containerd.sock" --namespace k8s.io images import "$tar" >/dev/null
+      (enter ctr --address "$STATE/containerd.sock" --namespace k8s.io images import "$tar" >/dev/null)
     done
     ;;
   *) usage ;;

@@ -24,7 +24,7 @@ SHELL_SCRIPTS = $(shell git grep -lIE '^\#!/usr/bin/env bash' 2>/dev/null)
 CXX_FILES = $(shell git ls-files '*.h' '*.cc' '*.cu' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo test images install lint format tidy sanitize clean
+.PHONY: help deps build demo test e2e images install lint format tidy sanitize clean
 
 help:  ## show this
 	@echo 'make TARGET [PRESET=$(PRESET)] [JOBS=$(JOBS)]'
@@ -45,12 +45,17 @@ demo: configure  ## train handwritten digits with two ranks on this machine
 test: build testbed  ## run every test that needs no node: unit, fault, integration with a real API server
 	@$(CTEST) -L '^(unit|fault|integration)$$'
 
-images: install  ## build the container images from docker/
+e2e: install testbed  ## run the end-to-end tests on a real cluster with a node (needs root)
 	@$(FETCH) packages node
-	@INSTALL_TREE=$(INSTALL) tests/testbed/images.sh pause operator runtime foreign
+	@tests/testbed/build.sh coredns >/dev/null
+	@tests/e2e/run.py --build $(BUILD)
+
+images: install  ## build the container images from docker/, as archives
+	@$(FETCH) packages node
+	@INSTALL_TREE=$(INSTALL) tests/testbed/images.sh operator runtime
 
 install: configure  ## build/PRESET/install: the programs as they are shipped
-	@$(NINJA)
+	@$(NINJA) ddp-operator kubectl-ddp ddp-worker
 	@cmake --install $(BUILD) --strip >/dev/null
 
 lint:  ## check format, layers and scripts

@@ -1,4 +1,5 @@
 """Sums the ranks of a group over TCP, knowing nothing but the variables of any env:// program."""
+
 import os
 import socket
 import time

@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""End-to-end tests: the operator's and the runtime's images on a real cluster with a node.
+
+usage: run.py --build BUILD_FOLDER [--keep] [--only WORD]
+
+--keep leaves the cluster up afterwards (until this process is interrupted), to look around in.
+--only runs just the chains of scenarios in which a name has the word. On a failure the logs
+of everything are collected in BUILD_FOLDER/e2e-logs. The last line counts the checks.
+"""
+
+import argparse
+import hashlib
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+import operator_checks
+import sample_checks
+from testbed import CLUSTER, ROOT, Cluster, Failed, Report
+
+# Each list is a chain: after a failure the rest of it has nothing to stand on and is left out.
+CHAINS = [
+    [
+        sample_checks.starts_as_designed,
+        sample_checks.survives_a_deleted_pod,
+        sample_checks.survives_a_killed_worker,
+        sample_checks.survives_the_operator_and_the_api_server,
+        sample_checks.succeeds_and_leaves_a_checkpoint,
+        sample_checks.is_collected_when_deleted,
+    ],
+    [operator_checks.runs_a_foreign_image],
+    [operator_checks.refuses_bad_manifests],
+    [operator_checks.asked_no_more_than_it_may],
+]
+
+
+def run_chain(scenarios, cluster, report, context):
+    """Runs scenarios one after another up to the first failure; whether all held."""
+    for scenario in scenarios:
+        report.section(scenario.__doc__.splitlines()[0].rstrip("."))
+        try:
+            scenario(cluster, report, context)
+        except Failed as failure:
+            report.fail(str(failure))
+        except Exception as error:  # a fault of the test itself: the cluster must still be ended
+            report.fail(f"{error!r}\n{traceback.format_exc()}")
+        else:
+            continue
+        for left_out in scenarios[scenarios.index(scenario) + 1 :]:
+            report.section(left_out.__doc__.splitlines()[0].rstrip("."))
+            report.fail("not run, because what it builds on failed")
+        return False
+    return True
+
+
+def state_folder(build):
+    """In the build folder, unless its path is too long for the sockets in it."""
+    folder = build / "e2e"
+    if len(str(folder)) <= 80:
+        return folder
+    return pathlib.Path(
+        tempfile.gettempdir(), "ddp-e2e-" + hashlib.sha256(str(folder).encode()).hexdigest()[:12]
+    )
+
+
+def images(build):
+    """Archives of the images under test; built only where they have changed."""
+    names = ["operator", "runtime", "foreign"]
+    done = subprocess.run(
+        [ROOT / "tests/testbed/images.sh", *names],
+        check=True,
+        text=True,
+        stdout=subprocess.PIPE,
+        env=os.environ | {"INSTALL_TREE": str(build / "install")},
+    )
+    return done.stdout.split()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=lambda text: pathlib.Path(text).resolve(), required=True)
+    parser.add_argument("--keep", action="store_true")
+    parser.add_argument("--only", default="")
+    options = parser.parse_args()
+
+    report, cluster = Report(), Cluster(state_folder(options.build))
+    archives = images(options.build)
+    try:
+        report.section("a cluster with a node")
+        cluster.up()
+        report.check("is ready", True)
+        cluster.load_images(archives)
+        report.check("has the images", True)
+        context = {"build": options.build}
+        if run_chain([operator_checks.install], cluster, report, context):
+            for chain in CHAINS:
+                if any(options.only in scenario.__name__ for scenario in chain):
+                    run_chain(chain, cluster, report, context)
+        if report.failed:
+            cluster.collect(options.build / "e2e-logs")
+            print(
+                "\nFailed:\n  "
+                + "\n  ".join(report.failed)
+                + f"\nLogs of everything: {options.build}/e2e-logs"
+            )
+        if options.keep:
+            print(
+                f"\nkept: {CLUSTER} enter {cluster.state} kubectl get pods -A     (Ctrl-C ends it)",
+                flush=True,
+            )
+            while True:
+                time.sleep(3600)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        cluster.down()
+    print(f"\n{time.monotonic() - report.started:.0f} s", flush=True)
+    print(f"e2e: {report.passed} passed, {len(report.failed)} failed", flush=True)
+    return 1 if report.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,7 +1,9 @@
 #include "runtime/comm/kernels.h"
 
-#include <algorithm>
 #include <array>
+#ifdef DDP_X86_KERNELS
+#include <cpuid.h>
+#endif
 
 namespace ddp::rt::comm {
 
@@ -22,6 +24,17 @@ struct Variants {
   void Add(const char* name, ReduceFunction function) { all[count++] = {name, function}; }
 };
 
+#ifdef DDP_X86_KERNELS
+// Asked of the CPU itself: not every compiler's __builtin_cpu_supports knows the name.
+bool HasF16c() {
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+#endif
+
 // Best last.
 const Variants& Available() {
   static const Variants variants = [] {
@@ -29,12 +42,12 @@ const Variants& Available() {
     v.Add("base", ReduceBase);
 #ifdef DDP_X86_KERNELS
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c")) {
+    const bool f16c = HasF16c();
+    if (__builtin_cpu_supports("avx2") && f16c) {
       v.Add("avx2", ReduceAvx2);
     }
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("f16c")) {
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && f16c) {
       v.Add("avx512", ReduceAvx512);
     }
 #endif

@@ -14,9 +14,9 @@ namespace {
 constexpr std::size_t kCacheLine = 64;
 constexpr std::size_t kHalf = 1 << 20;
 // Up to here every rank reduces everything: more arithmetic, but one barrier instead of two.
-constexpr std::size_t kSmall = 32 * 1024;
+constexpr std::size_t kSmall = std::size_t{32} << 10;
 // What one rank reduces before it copies the result to the others: still in cache then.
-constexpr std::size_t kBlock = 64 * 1024;
+constexpr std::size_t kBlock = std::size_t{64} << 10;
 // About 20 us: longer than two ranks in step need, shorter than a sleep and wake-up.
 constexpr int kSpins = 500;
 

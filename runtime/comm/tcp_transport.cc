@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t kUnlimited = std::numeric_limits<std::size_t>::max();
 // How much of the own part is reduced and passed on at a time: fits the second-level cache with the
 // inputs of several ranks.
-constexpr std::size_t kStretch = 128 * 1024;
+constexpr std::size_t kStretch = std::size_t{128} << 10;
 
 }  // namespace
 
@@ -150,7 +150,7 @@ class TcpTransport::Exchange {
   bool Push(int peer, Stream& s) {
     bool moved = false;
     // A bound on one send keeps the peers abreast of each other.
-    constexpr std::size_t kMostAtOnce = 512 * 1024;
+    constexpr std::size_t kMostAtOnce = std::size_t{512} << 10;
     while (s.out.Available() > 0) {
       std::array<iovec, Stream::kSpans> spans{};
       msghdr message{};

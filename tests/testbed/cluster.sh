@@ -177,7 +177,8 @@ down() {
   local pid deadline=$((SECONDS + 20))
   [ -e "$STATE/$MARKER" ] || return 0
   while pid=$(supervisor); do
-    if [ $SECONDS -lt $deadline ]; then kill "$pid"; else kill -9 "$pid"; fi 2>/dev/null
+    # It may end between our look and our signal.
+    if [ $SECONDS -lt $deadline ]; then kill "$pid"; else kill -9 "$pid"; fi 2>/dev/null || true
     sleep 0.05
   done
   clean_up

@@ -50,7 +50,7 @@ std::string ToHex(uint64_t value) { return fmt::format("{:016x}", value); }
 
 struct AtomicFile::Hash {
   struct Free {
-    void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
+    void operator()(XXH3_state_t* freed) const { XXH3_freeState(freed); }
   };
   std::unique_ptr<XXH3_state_t, Free> state{XXH3_createState()};
 };

@@ -1,11 +1,11 @@
 #include "runtime/data/idx.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <fstream>
 
 #include "runtime/base/error.h"
+#include "runtime/base/temp_folder_test.h"
 
 namespace ddp::rt::data {
 namespace {
@@ -15,22 +15,11 @@ using Bytes = std::vector<uint8_t>;
 const Bytes kLabels = {0, 0, 8, 1, 0, 0, 0, 3, 7, 8, 9};
 const Bytes kImages = {0, 0, 8, 3, 0, 0, 0, 3, 0, 0, 0, 1, 0, 0, 0, 2, 1, 2, 3, 4, 5, 6};
 
-class ImageSetTest : public testing::Test {
- protected:
-  ImageSetTest()
-      : folder_(std::filesystem::temp_directory_path() / ("idx_test." + std::to_string(getpid()))) {
-    std::filesystem::create_directories(folder_);
-  }
-  ~ImageSetTest() override { std::filesystem::remove_all(folder_); }
-
-  void Write(const std::string& name, const Bytes& bytes) {
-    std::ofstream file(folder_ / name, std::ios::binary);
-    file.write(reinterpret_cast<const char*>(bytes.data()),
-               static_cast<std::streamsize>(bytes.size()));
-  }
-
-  const std::filesystem::path folder_;
-};
+void Write(const std::filesystem::path& path, const Bytes& bytes) {
+  std::ofstream file(path, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
+}
 
 TEST(ParseIdx, ReadsSizesAndElements) {
   const IdxView view = ParseIdx("x", kImages, 3);
@@ -69,18 +58,20 @@ TEST(ParseIdx, SaysWhatIsWrong) {
   }
 }
 
-TEST_F(ImageSetTest, ReadsImagesAndLabels) {
-  Write("t-images-idx3-ubyte", kImages);
-  Write("t-labels-idx1-ubyte", kLabels);
-  const ImageSet set = ReadImageSet(folder_, "t", 10);
+TEST(ReadImageSet, ReadsImagesAndLabels) {
+  const TempFolder folder;
+  Write(folder.path() / "t-images-idx3-ubyte", kImages);
+  Write(folder.path() / "t-labels-idx1-ubyte", kLabels);
+  const ImageSet set = ReadImageSet(folder.path(), "t", 10);
   EXPECT_EQ(set.count, 3);
   EXPECT_EQ(set.image(2)[0], 5);
   EXPECT_EQ(set.labels, (Bytes{7, 8, 9}));
 }
 
-TEST_F(ImageSetTest, MissingFileIsNoInput) {
+TEST(ReadImageSet, MissingFileIsNoInput) {
+  const TempFolder folder;
   try {
-    ReadImageSet(folder_, "t", 10);
+    ReadImageSet(folder.path(), "t", 10);
     FAIL();
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::kNoInput);
@@ -90,12 +81,13 @@ TEST_F(ImageSetTest, MissingFileIsNoInput) {
   }
 }
 
-TEST_F(ImageSetTest, FilesMustFitTogether) {
-  Write("t-images-idx3-ubyte", kImages);
-  Write("t-labels-idx1-ubyte", {0, 0, 8, 1, 0, 0, 0, 2, 7, 8});
-  EXPECT_THROW(ReadImageSet(folder_, "t", 10), Error);
-  Write("t-labels-idx1-ubyte", kLabels);
-  EXPECT_THROW(ReadImageSet(folder_, "t", 9), Error);
+TEST(ReadImageSet, FilesMustFitTogether) {
+  const TempFolder folder;
+  Write(folder.path() / "t-images-idx3-ubyte", kImages);
+  Write(folder.path() / "t-labels-idx1-ubyte", {0, 0, 8, 1, 0, 0, 0, 2, 7, 8});
+  EXPECT_THROW(ReadImageSet(folder.path(), "t", 10), Error);
+  Write(folder.path() / "t-labels-idx1-ubyte", kLabels);
+  EXPECT_THROW(ReadImageSet(folder.path(), "t", 9), Error);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "runtime/store/hash_store.h"
 
 namespace ddp::rt::health {
@@ -18,11 +20,10 @@ TEST(Beat, RoundTrips) {
   }
 }
 
-std::vector<std::optional<Beat>> Waits(std::vector<double> seconds) {
-  std::vector<std::optional<Beat>> beats;
-  for (const double value : seconds) {
-    beats.push_back(Beat{.step = 1, .time = 1, .wait_seconds = value});
-  }
+std::vector<std::optional<Beat>> Waits(const std::vector<double>& seconds) {
+  std::vector<std::optional<Beat>> beats(seconds.size());
+  std::transform(seconds.begin(), seconds.end(), beats.begin(),
+                 [](double wait) { return Beat{.step = 1, .time = 1, .wait_seconds = wait}; });
   return beats;
 }
 

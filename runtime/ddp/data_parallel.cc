@@ -191,6 +191,7 @@ void DataParallel::Impl::Broadcast(const std::vector<NamedTensor>& tensors, cons
   }
   const at::NoGradGuard no_grad;
   std::vector<comm::WorkPtr> works;
+  works.reserve(tensors.size());
   std::vector<std::pair<at::Tensor, at::Tensor>> copies;
   for (const auto& [name, tensor] : tensors) {
     // Holes and overlaps in memory are not sent: such a tensor goes through a plain copy.
@@ -212,6 +213,7 @@ void DataParallel::Impl::Broadcast(const std::vector<NamedTensor>& tensors, cons
 
 void DataParallel::Impl::PlaceGradients(const std::vector<int>& order) {
   std::vector<GradientSize> sizes;
+  sizes.reserve(order.size());
   for (const int index : order) {
     const Parameter& p = parameters_[static_cast<std::size_t>(index)];
     sizes.push_back({index, RoundUp(p.bytes), static_cast<int>(p.type)});
@@ -430,6 +432,7 @@ void DataParallel::Impl::VerifyReplicas() {
 
 std::vector<at::Tensor> DataParallel::Impl::buckets() const {
   std::vector<at::Tensor> flat;
+  flat.reserve(buckets_.size());
   for (const Bucket& bucket : buckets_) {
     flat.push_back(bucket.flat);
   }

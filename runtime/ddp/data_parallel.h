@@ -34,11 +34,11 @@ struct NamedTensor {
 };
 
 struct DataParallelOptions {
-  std::size_t bucket_bytes = 25 << 20;
+  std::size_t bucket_bytes = std::size_t{25} << 20;
   // Small, so that communication starts early.
-  std::size_t first_bucket_bytes = 1 << 20;
+  std::size_t first_bucket_bytes = std::size_t{1} << 20;
   // Small, because the last all-reduce is the one that nothing hides.
-  std::size_t last_bucket_bytes = 1 << 20;
+  std::size_t last_bucket_bytes = std::size_t{1} << 20;
   // For agreement at start and for the rebuilt order: until the slowest rank has come.
   std::chrono::milliseconds timeout = std::chrono::minutes(5);
   // Keys in the store; a second engine on the same store needs another name.

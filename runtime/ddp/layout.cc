@@ -40,6 +40,7 @@ std::string FirstDifference(const std::vector<std::string>& zero,
 
 std::vector<std::string> DescribeTensors(const std::vector<NamedTensor>& tensors) {
   std::vector<std::string> lines;
+  lines.reserve(tensors.size());
   for (const auto& [name, tensor] : tensors) {
     lines.push_back(fmt::format("{} {} [{}] strides [{}]{}", name,
                                 c10::toString(tensor.scalar_type()),

@@ -252,7 +252,7 @@ base::Result<RankCommand> BuildRankCommand(const LocalJob& local, int attempt, i
   }
   command.command.front() = *program;
   for (const auto& [name, value] : all) {
-    command.environment.push_back(name + "=" + value);
+    command.environment.push_back(fmt::format("{}={}", name, value));
   }
   command.log = folder.LogOf(api::PodName(job.metadata.name, attempt, rank));
   command.pipe_output = rank == 0;

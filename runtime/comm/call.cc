@@ -34,7 +34,7 @@ bool Same(const Signature& a, const Signature& b) {
 }
 
 std::string Describe(const Signature& s) {
-  const std::string call = fmt::format("{} #{} '{}'", Name(s.kind), s.sequence, s.name.data());
+  std::string call = fmt::format("{} #{} '{}'", Name(s.kind), s.sequence, s.name.data());
   switch (s.kind) {
     case Kind::kAllReduce:
     case Kind::kReduceScatter:

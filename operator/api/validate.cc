@@ -107,7 +107,9 @@ void CheckOwnedFields(Problems& out, const Json& pod_template) {
   }
   for (const char* field : {"hostname", "subdomain", "setHostnameAsFQDN"}) {
     const Json* value = json::Find(*spec, {field});
-    if (value != nullptr && !value->is_null() && *value != false && *value != "") {
+    const bool is_unset = value == nullptr || value->is_null() || *value == false ||
+                          (value->is_string() && value->get_ref<const std::string&>().empty());
+    if (!is_unset) {
       out.push_back({fmt::format("spec.template.spec.{}", field),
                      "must be absent: the operator sets it, so that ranks find each other"});
     }

@@ -70,7 +70,7 @@ struct Server::Impl {
   std::unique_ptr<CivetServer> server;
 };
 
-std::unique_ptr<Server> Server::Start(int port, Routes routes) {
+std::unique_ptr<Server> Server::Start(int port, const Routes& routes) {
   auto impl = std::make_unique<Impl>();
   // "+": IPv4 and IPv6 where the host has both.
   const std::vector<std::string> options = {"listening_ports",
@@ -89,8 +89,8 @@ std::unique_ptr<Server> Server::Start(int port, Routes routes) {
         port, e.what());
     return nullptr;
   }
-  for (auto& [path, answer] : routes) {
-    impl->handlers.push_back(std::make_unique<Handler>(std::move(answer)));
+  for (const auto& [path, answer] : routes) {
+    impl->handlers.push_back(std::make_unique<Handler>(answer));
     // "$": this path only, not what begins with it.
     impl->server->addHandler(path + "$", *impl->handlers.back());
   }

@@ -22,7 +22,7 @@ class Server {
  public:
   // Null if the port can't be had, after a warning: a run never fails for that. Port 0 takes a free
   // one.
-  static std::unique_ptr<Server> Start(int port, Routes routes);
+  static std::unique_ptr<Server> Start(int port, const Routes& routes);
   // Returns when no route runs any more.
   ~Server();
   Server(const Server&) = delete;

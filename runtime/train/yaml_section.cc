@@ -99,8 +99,8 @@ YAML::Node LoadDocument(std::string_view yaml, const std::string& source) {
   }
 }
 
-YamlSection::YamlSection(YAML::Node node, std::string name, std::string source)
-    : node_(std::move(node)), name_(std::move(name)), source_(std::move(source)) {
+YamlSection::YamlSection(const YAML::Node& node, std::string name, std::string source)
+    : node_(node), name_(std::move(name)), source_(std::move(source)) {
   if (node_.IsNull()) {
     return;
   }

@@ -18,7 +18,7 @@ YAML::Node LoadDocument(std::string_view yaml, const std::string& source);
 class YamlSection {
  public:
   // `name` is the section's path for errors, "" for the root. A null node is an empty section.
-  YamlSection(YAML::Node node, std::string name, std::string source);
+  YamlSection(const YAML::Node& node, std::string name, std::string source);
 
   // A key that is absent leaves the variable alone.
   void Read(const char* key, int64_t low, int64_t high, int64_t& value);

@@ -87,3 +87,4 @@ configure: deps
 testbed:
 	@$(FETCH) packages test
 	@tests/testbed/build.sh kube >/dev/null
+	@tests/testbed/build.sh helm >/dev/null

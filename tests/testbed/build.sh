@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds a program of the test bed, once, and prints where it is.
-#   build.sh kube|coredns
+#   build.sh kube|coredns|helm
 # It lies in $DDP_CACHE/bin/<name>-<hash>/, the hash covering its sources and the Go version: what is built
 # already is only looked up (20 ms). Go's own caches are kept beside it, so a new version recompiles only
 # what changed. Callers that come meanwhile wait for the one that builds.
@@ -17,14 +17,22 @@ use_go() {
   export GOTOOLCHAIN=local GOMODCACHE=$CACHE/go/mod GOCACHE=$CACHE/go/build GOFLAGS='-mod=readonly -buildvcs=false'
 }
 
-name=${1:-}
+# version MODULE: which one $name's go.mod asks for.
+version() { sed -nE "s|^\s+$1 (v[0-9.]+)( // indirect)?$|\1|p" "$HERE/$name/go.mod"; }
+
+name=${1:-} package=.
 flags='-s -w'
 case $name in
-  kube)
-    version=$(sed -n 's|^\tk8s.io/kubernetes \(v[0-9.]*\)$|\1|p' "$HERE/kube/go.mod")
-    flags+=" -X k8s.io/component-base/version.gitVersion=$version"
-    ;;
+  kube) flags+=" -X k8s.io/component-base/version.gitVersion=$(version k8s.io/kubernetes)" ;;
   coredns) ;;
+  helm)  # what its own release build sets: without it, Helm takes itself for an old one for Kubernetes 1.20
+    package=helm.sh/helm/v3/cmd/helm
+    flags+=" -X helm.sh/helm/v3/internal/version.version=$(version helm.sh/helm/v3)"
+    minor=$(version k8s.io/client-go | cut -d. -f2)
+    for place in pkg/lint/rules pkg/chartutil; do
+      flags+=" -X helm.sh/helm/v3/$place.k8sVersionMajor=1 -X helm.sh/helm/v3/$place.k8sVersionMinor=$minor"
+    done
+    ;;
   *)
     sed -n '2,6p' "$0" >&2
     exit 64
@@ -41,7 +49,7 @@ if [ ! -x "$folder/$name" ]; then
 fi
 if [ ! -x "$folder/$name" ]; then
   printf '[testbed] building %s with %s: minutes if the Go cache is cold\n' "$name" "$(go env GOVERSION)" >&2
-  (cd "$HERE/$name" && nice go build -trimpath -ldflags "$flags" -o "$folder/$name.new" .) >&2
+  (cd "$HERE/$name" && nice go build -trimpath -ldflags "$flags" -o "$folder/$name.new" "$package") >&2
   mv "$folder/$name.new" "$folder/$name"
 fi
 echo "$folder/$name"

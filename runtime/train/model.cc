@@ -100,8 +100,8 @@ class Mlp final : public Model {
 
 }  // namespace
 
-at::Tensor Model::AddParameter(const std::string& name, std::vector<int64_t> shape, int64_t fan_in,
-                               at::Generator& generator) {
+at::Tensor Model::AddParameter(const std::string& name, const std::vector<int64_t>& shape,
+                               int64_t fan_in, at::Generator& generator) {
   const double bound = 1 / std::sqrt(static_cast<double>(fan_in));
   at::Tensor parameter = at::empty(shape, at::kFloat);
   parameter.uniform_(-bound, bound, generator);

@@ -36,8 +36,8 @@ class Model {
 
  protected:
   // Adds a parameter with values drawn uniformly from ±1/√fan_in, as torch.nn's layers do.
-  at::Tensor AddParameter(const std::string& name, std::vector<int64_t> shape, int64_t fan_in,
-                          at::Generator& generator);
+  at::Tensor AddParameter(const std::string& name, const std::vector<int64_t>& shape,
+                          int64_t fan_in, at::Generator& generator);
 
  private:
   std::vector<NamedTensor> parameters_;

@@ -7,6 +7,7 @@
 #include <ATen/ops/zeros_like.h>
 
 #include <string>
+#include <utility>
 
 namespace ddp::rt::train {
 namespace {
@@ -45,9 +46,9 @@ std::vector<at::Tensor> AddState(const std::string& what,
 
 class Sgd final : public Optimizer {
  public:
-  Sgd(const OptimizerConfig& config, const std::vector<NamedTensor>& parameters)
-      : config_(config), parameters_(Tensors(parameters)) {
-    if (config.momentum > 0) {
+  Sgd(OptimizerConfig config, const std::vector<NamedTensor>& parameters)
+      : config_(std::move(config)), parameters_(Tensors(parameters)) {
+    if (config_.momentum > 0) {
       momentum_ = AddState("momentum", parameters, state_);
     }
   }
@@ -68,8 +69,8 @@ class Sgd final : public Optimizer {
 
 class AdamW final : public Optimizer {
  public:
-  AdamW(const OptimizerConfig& config, const std::vector<NamedTensor>& parameters)
-      : config_(config),
+  AdamW(OptimizerConfig config, const std::vector<NamedTensor>& parameters)
+      : config_(std::move(config)),
         parameters_(Tensors(parameters)),
         averages_(AddState("average", parameters, state_)),
         squares_(AddState("square", parameters, state_)),

@@ -93,6 +93,7 @@ void Restore(const std::vector<TensorView>& from, const std::string& where,
 
 void BroadcastTensors(comm::ProcessGroup& group, const std::vector<NamedTensor>& tensors) {
   std::vector<comm::WorkPtr> works;
+  works.reserve(tensors.size());
   for (const NamedTensor& item : tensors) {
     works.push_back(group.Broadcast(item.tensor.mutable_data_ptr(), item.tensor.nbytes(), 0,
                                     {.name = "state " + item.name}));

@@ -30,6 +30,7 @@ namespace {
 
 std::vector<char*> Pointers(std::vector<std::string>& strings) {
   std::vector<char*> pointers;
+  pointers.reserve(strings.size() + 1);
   for (std::string& text : strings) {
     pointers.push_back(text.data());
   }
@@ -53,7 +54,7 @@ Worker::Worker(const std::vector<std::string>& arguments, const Environment& env
   command.insert(command.end(), arguments.begin(), arguments.end());
   std::vector<std::string> variables;
   for (const auto& [name, value] : environment) {
-    variables.push_back(name + "=" + value);
+    variables.push_back(fmt::format("{}={}", name, value));
   }
   const auto argv = Pointers(command);
   const auto envp = Pointers(variables);
@@ -216,7 +217,8 @@ std::vector<int> Job::Wait(std::chrono::milliseconds limit) {
 std::string Job::logs() const {
   std::string text;
   for (const auto& worker : workers_) {
-    text += worker->log() + "\n";
+    text += worker->log();
+    text += '\n';
   }
   return text;
 }

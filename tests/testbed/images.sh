@@ -66,7 +66,11 @@ build() {
   if [ ! -f "$archive" ]; then
     grep -q '^FROM scratch' "$file" || base
     say "building $image"
-    buildah bud --quiet --pull-never --layers --file "$file" --tag "$image" "${arguments[@]}" "$context" >&2
+    arguments+=(--quiet --pull-never --layers --file "$file")
+    # What is installed from packages is kept under a name; other layers would pile up, a whole copy of the image each.
+    ! grep -q ' AS system$' "$file" || buildah bud "${arguments[@]}" --target system --tag "localhost/$1-system" "$context" >&2
+    buildah bud "${arguments[@]}" --tag "$image" "$context" >&2
+    buildah rmi --prune >/dev/null
     rm -f "$IMAGES/$1"-*.tar
     buildah push --quiet "$image" "docker-archive:$archive.new:$image" >&2
     mv "$archive.new" "$archive"

@@ -24,7 +24,7 @@ SHELL_SCRIPTS = $(shell git grep -lIE '^\#!/usr/bin/env bash' 2>/dev/null)
 CXX_FILES = $(shell git ls-files '*.h' '*.cc' '*.cu' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo test e2e images install lint format tidy sanitize clean
+.PHONY: help deps build demo test e2e images install lint format tidy sanitize fuzz soak nightly clean
 
 help:  ## show this
 	@echo 'make TARGET [PRESET=$(PRESET)] [JOBS=$(JOBS)]'
@@ -72,8 +72,21 @@ tidy: configure  ## clang-tidy on what changed since main; ALL=1 on everything
 	@$(FETCH) packages lint
 	@tests/lint/tidy.sh $(BUILD) $(JOBS) $(if $(ALL),--all)
 
-sanitize:  ## run the tests of the concurrent layers under the address, undefined-behaviour and thread sanitizers
+sanitize: deps  ## run the tests of the concurrent layers under the address, undefined-behaviour and thread sanitizers
 	@tests/lint/sanitize.sh $(JOBS)
+
+fuzz:  ## fuzz every parser with libFuzzer for MINUTES (10)
+	@$(FETCH) packages build fuzz
+	@$(FETCH) torch
+	@tests/fuzz/run.sh $(or $(MINUTES),10) $(JOBS)
+
+soak: build testbed  ## repeat the random-fault tests for MINUTES (30)
+	@tests/fault/soak.sh $(BUILD) $(or $(MINUTES),30)
+
+nightly:  ## everything that takes long: clang-tidy on all files, sanitizers, fuzz and soak for MINUTES (60) each
+	@$(MAKE) tidy ALL=1
+	@$(MAKE) sanitize
+	@$(MAKE) fuzz soak MINUTES=$(or $(MINUTES),60)
 
 clean:  ## remove build/ (the cache in DDP_CACHE stays)
 	@rm -rf build

@@ -7,8 +7,10 @@ set -euo pipefail
 minutes=$1 jobs=$2 build=build/fuzz
 corpus=${DDP_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/ddp}/fuzz
 
+# fuzzer-no-link: the libraries under test report their coverage too.
 [ -f $build/build.ninja ] ||
-  CC=clang-16 CXX=clang++-16 cmake --preset asan-ubsan -B $build --log-level=WARNING -Wno-dev >/dev/null
+  CC=clang-16 CXX=clang++-16 cmake --preset asan-ubsan -B $build -DDDP_SANITIZE=address,undefined,fuzzer-no-link \
+    --log-level=WARNING -Wno-dev >/dev/null
 nice ninja -C $build -j "$jobs" fuzzers
 
 mapfile -t fuzzers < <(find $build/bin -name 'fuzz_*' -type f -executable -printf '%f\n' | sort)

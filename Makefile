@@ -24,7 +24,7 @@ SHELL_SCRIPTS = $(shell git grep -lIE '^\#!/usr/bin/env bash' 2>/dev/null)
 CXX_FILES = $(shell git ls-files '*.h' '*.cc' '*.cu' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo test e2e images install lint format tidy sanitize fuzz soak nightly clean
+.PHONY: help deps build demo test e2e images install lint format tidy sanitize cuda fuzz soak nightly clean
 
 help:  ## show this
 	@echo 'make TARGET [PRESET=$(PRESET)] [JOBS=$(JOBS)]'
@@ -87,6 +87,13 @@ nightly:  ## everything that takes long: clang-tidy on all files, sanitizers, fu
 	@$(MAKE) tidy ALL=1
 	@$(MAKE) sanitize
 	@$(MAKE) fuzz soak MINUTES=$(or $(MINUTES),60)
+
+cuda:  ## compile and link the CUDA build; its tests run where there is a GPU, and are skipped visibly elsewhere
+	@$(MAKE) deps
+	@$(FETCH) cuda
+	@[ -f build/cuda/build.ninja ] || cmake --preset cuda --log-level=WARNING $(if $(filter ci,$(PRESET)),-DDDP_WERROR=ON)
+	@ninja -C build/cuda -j $(JOBS) ddp-worker runtime_comm_gpu_test runtime_comm_no_gpu_test
+	@ctest --test-dir build/cuda --output-on-failure --no-tests=error -R 'Gpu|Cuda'
 
 clean:  ## remove build/ (the cache in DDP_CACHE stays)
 	@rm -rf build

@@ -106,5 +106,5 @@ configure: deps
 
 testbed:
 	@$(FETCH) packages test
-	@tests/testbed/build.sh kube >/dev/null
+	@for program in kube helm; do tests/testbed/build.sh $$program >/dev/null; done
 	@tests/testbed/build.sh helm >/dev/null

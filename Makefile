@@ -24,7 +24,7 @@ SHELL_SCRIPTS = $(shell git grep -lIE '^\#!/usr/bin/env bash' 2>/dev/null)
 CXX_FILES = $(shell git ls-files '*.h' '*.cc' '*.cu' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo test e2e images install lint format tidy sanitize cuda fuzz soak nightly clean
+.PHONY: help deps build demo test e2e images install lint format tidy sanitize cuda fuzz soak bench nightly clean
 
 help:  ## show this
 	@echo 'make TARGET [PRESET=$(PRESET)] [JOBS=$(JOBS)]'
@@ -82,6 +82,10 @@ fuzz:  ## fuzz every parser with libFuzzer for MINUTES (10)
 
 soak: build testbed  ## repeat the random-fault tests for MINUTES (30)
 	@tests/fault/soak.sh $(BUILD) $(or $(MINUTES),30)
+
+bench: configure  ## time the all-reduce of two ranks by size and transport
+	@$(NINJA) allreduce_bench
+	@for transport in shm tcp; do $(BUILD)/bin/allreduce_bench $$transport 2; done
 
 nightly:  ## everything that takes long: clang-tidy on all files, sanitizers, fuzz and soak for MINUTES (60) each
 	@$(MAKE) tidy ALL=1

@@ -53,7 +53,8 @@ refused() {  # refused TEXT, the manifest on stdin
 job plain | accepted plain
 [ "$(kubectl get ddp plain -o jsonpath='{.spec.restart.maxRestarts} {.spec.progress.port} {.spec.shm.size}')" = '3 9410 1Gi' ] || fail defaults
 [ "$(kubectl get ddp plain -o jsonpath='{.spec.template.spec.containers[0].resources.limits.cpu}')" = 1 ] || fail 'the template is not kept'
-kubectl get ddp plain | head -1 | grep -Eq '^NAME +PHASE +READY +RESTARTS +AGE' || fail columns
+columns=$(kubectl get ddp plain)  # not through a pipe that closes early: kubectl would fail of it
+grep -Eq '^NAME +PHASE +READY +RESTARTS +AGE' <<<"$columns" || fail "columns: $columns"
 job full 'checkpoint: {path: /c, claimName: c, mount: All}' | accepted checkpoint
 job "$(printf 'a%.0s' {1..54})" | accepted 'longest name'
 

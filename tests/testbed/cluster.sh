@@ -76,13 +76,19 @@ wait_for() {
 
 # ---- the supervisor --------------------------------------------------------------------------------------------
 
-started_at() { cut -d' ' -f22 "/proc/$1/stat" 2>/dev/null || true; }
+# birth PID: when it started, in ticks; fails if it has ended. A zombie has: who should reap it may be waiting for us.
+birth() {
+  local stat fields
+  read -r stat 2>/dev/null <"/proc/$1/stat" || return 1
+  read -ra fields <<<"${stat##*) }"  # from the third field on: the name before may have blanks in it
+  [[ ${fields[0]} != [ZX] ]] && echo "${fields[19]}"
+}
 
 # supervisor: prints the pid of the state folder's living supervisor; a number that was given to another process
 # since is not it (its start time differs).
 supervisor() {
-  local pid birth
-  [ -f "$STATE/supervisor" ] && read -r pid birth <"$STATE/supervisor" && [ "$(started_at "$pid")" = "$birth" ] && echo "$pid"
+  local pid born
+  [ -f "$STATE/supervisor" ] && read -r pid born <"$STATE/supervisor" && [ "$(birth "$pid")" = "$born" ] && echo "$pid"
 }
 
 claim_state() {
@@ -92,7 +98,7 @@ claim_state() {
     rm -rf "$STATE"
   fi
   mkdir -p "$STATE" && cd "$STATE" && mkdir -p logs pids bin && touch "$MARKER"
-  echo "$$ $(started_at $$)" >supervisor
+  echo "$$ $(birth $$)" >supervisor
 }
 
 # clean_up: after the last process; logs, audit log and keys stay.
@@ -116,11 +122,7 @@ link_programs() {
   "$HERE/images.sh" pause >pause-image
 }
 
-# follows: is the process that we follow, if any, still there? A zombie is not: who should reap it may wait for us.
-follows() {
-  local stat
-  [ -z "$FOLLOW" ] || { read -r stat 2>/dev/null <"/proc/$FOLLOW/stat" && [[ ${stat##*) } != [ZX]* ]]; }
-}
+follows() { [ -z "$FOLLOW" ] || birth "$FOLLOW" >/dev/null; }
 
 # pause SECONDS: a sleep that a signal ends. (Not `read -t`: bash 5.2 crashes when a trap exits from within it.)
 pause() {

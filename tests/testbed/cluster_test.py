@@ -89,6 +89,16 @@ class ControlPlane(unittest.TestCase):
         parent.communicate(timeout=30)
         self.assert_nothing_runs()
 
+    def test_goes_down_while_nobody_reaps_its_supervisor(self):
+        supervisor = subprocess.Popen(
+            [CLUSTER, "control-plane", self.state, "--supervise"], stdout=subprocess.PIPE
+        )
+        self.assertTrue(supervisor.stdout.readline())
+        self.cluster("down", self.state)
+        self.assertEqual(supervisor.wait(timeout=10), 0)
+        supervisor.stdout.close()
+        self.assert_nothing_runs()
+
     def test_refuses_a_folder_that_is_not_its_own(self):
         self.state.mkdir()
         (self.state / "precious").touch()

@@ -200,7 +200,7 @@ class World {
     }
     const json::Json written = api::StatusToJson(after);
     EXPECT_EQ(api::StatusFromJson(written), after);
-    if (Chance(20)) {  // the check costs more than the pass
+    if (Chance(300)) {  // the check costs far more than the pass
       EXPECT_THAT(testing::SchemaErrors(WithStatus(written)), ::testing::IsEmpty());
     }
   }

@@ -1,4 +1,5 @@
 // The CRD and the C++ types say the same: field names, defaults, limits, reserved variables.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -77,7 +78,7 @@ TEST_F(CrdTest, HasExactlyTheFieldsOfTheTypes) {
 void CheckDescribed(const Json& schema, const std::string& path) {
   if (const Json* properties = json::Find(schema, {"properties"}); properties != nullptr) {
     for (const auto& [name, property] : properties->items()) {
-      const std::string at = path + "." + name;
+      const std::string at = fmt::format("{}.{}", path, name);
       EXPECT_TRUE(property.contains("description")) << at;
       if (name != "template") {
         CheckDescribed(property, at);

@@ -173,7 +173,7 @@ class CliTest : public ::testing::Test {
   void WriteJob(const std::string& script, int replicas = 2, const std::string& more_spec = "",
                 int grace_seconds = 5) const {
     Write("worker.sh",
-          "say() { echo \"$*\" >\"" + (folder_ / "news").string() + "\"; }\n" + script);
+          R"(say() { echo "$*" >")" + (folder_ / "news").string() + "\"; }\n" + script);
     Write("job.yaml",
           "apiVersion: ddpjob.dev/v1alpha1\nkind: DDPJob\nmetadata: {name: job}\nspec:\n"
           "  replicas: " +

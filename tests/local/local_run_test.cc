@@ -112,7 +112,7 @@ TEST_F(LocalRun, AKilledRankRestartsTheGroupAndLeavesNothing) {
 
 TEST_F(LocalRun, AKilledSupervisorTakesItsRankWithIt) {
   WriteJob(kFamilyOnce + "# needs the supervisor\n");
-  Write("worker.sh", "say() { echo \"$*\" >\"" + (folder_ / "news").string() + "\"; }\n" +
+  Write("worker.sh", R"(say() { echo "$*" >")" + (folder_ / "news").string() + "\"; }\n" +
                          "[ \"$DDP_ATTEMPT\" = 2 ] && exit 0\nsay $PPID\n" + kStubbornFamily +
                          "exec sleep 1000\n");
   Program run = Run();

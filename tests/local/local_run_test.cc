@@ -78,10 +78,14 @@ spec:
 }
 
 TEST_F(LocalRun, AFailingRankRestartsTheGroup) {
+  // Rank 1 fails once rank 0, which is stopped for it, has had its say.
+  ASSERT_EQ(mkfifo((folder_ / "spoken").c_str(), 0600), 0);
   WriteJob(R"(
 say "attempt $DDP_ATTEMPT rank $RANK restarts $TORCHELASTIC_RESTART_COUNT"
 [ "$DDP_ATTEMPT" = 2 ] && exit 0
-[ "$RANK" = 1 ] && { echo "out of luck" >&2; exit 3; }
+spoken=${0%/*}/spoken
+[ "$RANK" = 1 ] && { read -r _ <"$spoken"; echo "out of luck" >&2; exit 3; }
+echo >"$spoken"
 exec sleep 1000
 )");
   Program run = Run();

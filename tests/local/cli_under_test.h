@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <signal.h>
 #include <spawn.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -15,6 +14,7 @@
 
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -110,6 +110,7 @@ class Program {
  private:
   static std::vector<char*> Pointers(std::vector<std::string>& texts) {
     std::vector<char*> pointers;
+    pointers.reserve(texts.size() + 1);
     for (std::string& text : texts) {
       pointers.push_back(text.data());
     }
@@ -155,6 +156,11 @@ class Program {
 };
 
 class CliTest : public ::testing::Test {
+ public:
+  CliTest(const CliTest&) = delete;
+  CliTest& operator=(const CliTest&) = delete;
+  ~CliTest() override { fs::remove_all(folder_); }
+
  protected:
   CliTest() {
     std::string pattern = ::testing::TempDir() + "ddp-cli.XXXXXX";
@@ -163,8 +169,6 @@ class CliTest : public ::testing::Test {
     // Open for writing too, so that it never ends.
     news_ = UniqueFd(open((folder_ / "news").c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
   }
-  ~CliTest() override { fs::remove_all(folder_); }
-
   void Write(const std::string& name, const std::string& text) const {
     std::ofstream(folder_ / name) << text;
   }

@@ -20,6 +20,7 @@ MAKEFLAGS += --no-print-directory
 FETCH := cmake/fetch.sh
 NINJA := ninja -C $(BUILD) -j $(JOBS)
 CTEST := ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure --no-tests=error
+BENCH_PROGRAMS := allreduce_bench
 SHELL_SCRIPTS = $(shell git grep -lIE '^\#!/usr/bin/env bash' 2>/dev/null)
 CXX_FILES = $(shell git ls-files '*.h' '*.cc' '*.cu' 2>/dev/null)
 
@@ -83,9 +84,10 @@ fuzz:  ## fuzz every parser with libFuzzer for MINUTES (10)
 soak: build testbed  ## repeat the random-fault tests for MINUTES (30)
 	@tests/fault/soak.sh $(BUILD) $(or $(MINUTES),30)
 
-bench: configure  ## time the all-reduce of two ranks by size and transport
-	@$(NINJA) allreduce_bench
-	@for transport in shm tcp; do $(BUILD)/bin/allreduce_bench $$transport 2; done
+bench: configure  ## compare the runtime with PyTorch DDP over Gloo: build/bench/runtime.json (SUITES="allreduce ...")
+	@$(FETCH) peer
+	@$(NINJA) $(BENCH_PROGRAMS)
+	@tests/bench/bench.py --build $(BUILD) $(SUITES)
 
 nightly:  ## everything that takes long: clang-tidy on all files, sanitizers, fuzz and soak for MINUTES (60) each
 	@$(MAKE) tidy ALL=1

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Brings what the project needs and the machine has not: Debian packages, libtorch, CUDA, Go, the digits.
-#   cmake/fetch.sh packages GROUP... | torch | cuda | go | digits
+#   cmake/fetch.sh packages GROUP... | torch | cuda | go | digits | peer
 # Versions are pinned in cmake/pins/. Everything but Debian packages lies in the user's cache folder
 # ($DDP_CACHE, default ~/.cache/ddp), so a second clone fetches nothing. Done work is left alone.
 set -euo pipefail
@@ -77,8 +77,19 @@ digits() {
   touch "$CACHE/digits/.done"
 }
 
+# A Python of its own with PyTorch, for the benchmarks (5 GB: its wheel has no build for CPUs alone).
+peer() {
+  local stamp; stamp=$(sha256sum <"$PINS/peer.txt" | cut -c1-16)
+  [ "$(cat "$CACHE/peer/.pins" 2>/dev/null)" = "$stamp" ] && return 0
+  say "installing the peer of the benchmarks: $(grep '^torch=' "$PINS/peer.txt")"
+  rm -rf "$CACHE/peer"
+  python3 -m venv "$CACHE/peer"
+  "$CACHE/peer/bin/pip" install -q --disable-pip-version-check --no-deps --only-binary=:all: -r "$PINS/peer.txt"
+  echo "$stamp" >"$CACHE/peer/.pins"
+}
+
 command=${1:-}; shift || true
 case $command in
-  packages | torch | cuda | go | digits) "$command" "$@" ;;
+  packages | torch | cuda | go | digits | peer) "$command" "$@" ;;
   *) sed -n '2,5p' "${BASH_SOURCE[0]}"; exit 64 ;;
 esac

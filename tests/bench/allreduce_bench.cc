@@ -1,7 +1,8 @@
 // Time of an all-reduce of f32 by size, ranks as processes of this host that meet as in a real run:
 //   allreduce_bench shm|tcp RANKS
-// "place" is memory from ProcessGroup::Allocate, where gradients live; "copy" is any other memory.
-// Each line: the mean over the repetitions after three to warm up, seen by rank 0.
+// Prints the seconds that one takes as JSON: {"shm.place.2.4096": …, "shm.copy.2.4096": …}. "place"
+// is memory from ProcessGroup::Allocate, where gradients live; "copy" is any other memory. Each is
+// the mean over the repetitions after three to warm up, seen by rank 0.
 #include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -53,9 +54,8 @@ void RunRank(const RankEnv& env, const char* transport) {
     const double in_place = SecondsPerReduce(*group, arena->data(), bytes);
     const double copied = SecondsPerReduce(*group, elsewhere.data(), bytes);
     if (env.rank == 0) {
-      fmt::print("{} {} ranks {:>9} bytes: place {:8.3f} ms {:6.2f} GiB/s   copy {:8.3f} ms\n",
-                 group->transport(), env.world_size, bytes, in_place * 1e3,
-                 static_cast<double>(bytes) / in_place / (1 << 30), copied * 1e3);
+      fmt::print("{{\"{0}.place.{1}.{2}\": {3:.9f}, \"{0}.copy.{1}.{2}\": {4:.9f}}}\n",
+                 group->transport(), env.world_size, bytes, in_place, copied);
       std::fflush(stdout);
     }
   }

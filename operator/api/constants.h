@@ -19,7 +19,10 @@ inline constexpr const char* kLabelPrefix = "ddpjob.dev/";
 inline constexpr const char* kJobNameLabel = "ddpjob.dev/job-name";
 inline constexpr const char* kJobUidLabel = "ddpjob.dev/job-uid";
 inline constexpr const char* kAttemptLabel = "ddpjob.dev/attempt";
-inline constexpr const char* kRankLabel = "ddpjob.dev/rank";
+inline constexpr const char* kRankLabel = "ddpjob.dev/rank";        // of a pod's first rank
+inline constexpr const char* kReplicaLabel = "ddpjob.dev/replica";  // which pod of the attempt
+// The value of spec.managedBy that means this operator.
+inline constexpr const char* kManagedBy = "ddpjob.dev/operator";
 
 // Inside a pod.
 inline constexpr const char* kWorkerContainer = "worker";
@@ -37,10 +40,17 @@ inline constexpr size_t kMaxLabelLength = 63;  // DNS-1035 label, label value
 // A pod's name is <job>-<attempt>-<rank>; attempts up to 999999 fit.
 inline constexpr int kAttemptDigits = 6;
 inline constexpr int kMaxReplicas = 9999;
+inline constexpr int kMaxProcessesPerReplica = 64;
 inline constexpr int kMaxPort = 65535;
 inline constexpr int kMinProgressPort = 1024;
 inline constexpr int kMaxRestartsLimit = 1'000'000;
 inline constexpr int kMaxSecondsLimit = 86'400;
+inline constexpr int kMaxTimeoutSeconds = 604'800;  // a week
+inline constexpr size_t kMaxRules = 20;
+inline constexpr size_t kMaxRuleItems = 64;  // exit codes or reasons of one
+inline constexpr int kMaxExitCode = 255;
+inline constexpr size_t kMaxManagedBy = 63;
+inline constexpr size_t kMaxLabelKey = 317;         // prefix of 253, '/', name of 63
 inline constexpr size_t kMaxFailures = 5;           // kept in status, newest first
 inline constexpr size_t kMaxFailureMessage = 1024;  // the last bytes of a log
 inline constexpr size_t kMaxConditionMessage = 2048;
@@ -56,6 +66,7 @@ inline constexpr int kDefaultBackoffSeconds = 1;
 inline constexpr int kDefaultMaxBackoffSeconds = 300;
 inline constexpr int kDefaultGraceSeconds = 5;
 inline constexpr int kKubernetesGraceSeconds = 30;  // a pod that says nothing
+inline constexpr int kDefaultStartupTimeoutSeconds = 600;
 inline constexpr const char* kDefaultShmSize = "1Gi";
 
 // Times of the policies (design: "Rules that hold").
@@ -69,6 +80,10 @@ inline constexpr std::chrono::seconds kBlockedRetry{10};      // a foreign servi
 // Condition types.
 inline constexpr const char* kConditionReady = "Ready";
 inline constexpr const char* kConditionProgressing = "Progressing";
+inline constexpr const char* kConditionSuspended = "Suspended";
+inline constexpr const char* kConditionStalled = "Stalled";
+inline constexpr const char* kConditionProgressAvailable = "ProgressAvailable";
+inline constexpr const char* kConditionTransportWarning = "TransportWarning";
 inline constexpr const char* kConditionSucceeded = "Succeeded";
 inline constexpr const char* kConditionFailed = "Failed";
 

@@ -113,6 +113,20 @@ TEST_F(CrdTest, DefaultsAreThoseOfTheParser) {
                   {"maxUncountedRestarts", kDefaultMaxUncountedRestarts},
                   {"backoffSeconds", kDefaultBackoffSeconds},
                   {"maxBackoffSeconds", kDefaultMaxBackoffSeconds}}));
+  EXPECT_EQ(value("progress", "stallTimeoutSeconds"), 0);
+  EXPECT_EQ(value("progress", "onStall"), Name(Spec().progress.on_stall));
+  EXPECT_EQ(value("scheduling", "gang"), Name(Spec().scheduling.gang));
+  EXPECT_EQ(value("scheduling", "topologyMode"), Name(Spec().scheduling.topology_mode));
+  EXPECT_EQ(value("checkpoint", "mount"), Json()) << "depends on replicas and access modes";
+  EXPECT_EQ(spec["startupTimeoutSeconds"]["default"], kDefaultStartupTimeoutSeconds);
+  EXPECT_EQ(spec["startupTimeoutSeconds"]["maximum"], kMaxTimeoutSeconds);
+  EXPECT_EQ(spec["processesPerReplica"]["default"], Spec().processes_per_replica);
+  EXPECT_EQ(spec["processesPerReplica"]["maximum"], kMaxProcessesPerReplica);
+  EXPECT_EQ(spec["cleanPodPolicy"]["default"], Name(Spec().clean_pod_policy));
+  EXPECT_EQ(spec["suspend"]["default"], Spec().suspend);
+  EXPECT_EQ(spec["restart"]["properties"]["rules"]["maxItems"], kMaxRules);
+  EXPECT_EQ(spec["managedBy"]["maxLength"], kMaxManagedBy);
+  EXPECT_EQ(spec["scheduling"]["properties"]["topologyKey"]["maxLength"], kMaxLabelKey);
   EXPECT_EQ(spec["replicas"]["maximum"], kMaxReplicas);
   EXPECT_EQ(spec["progress"]["properties"]["port"]["minimum"], kMinProgressPort);
 }
@@ -127,7 +141,7 @@ TEST_F(CrdTest, RefusesEveryReservedVariable) {
 TEST_F(CrdTest, PhasesAreThoseOfTheCode) {
   Json phases = Json::array();
   for (const Phase phase : {Phase::kPending, Phase::kStarting, Phase::kRunning, Phase::kRestarting,
-                            Phase::kSucceeded, Phase::kFailed}) {
+                            Phase::kSuspended, Phase::kSucceeded, Phase::kFailed}) {
     phases.push_back(Name(phase));
   }
   EXPECT_EQ(schema_["properties"]["status"]["properties"]["phase"]["enum"], phases);

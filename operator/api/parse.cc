@@ -1,172 +1,25 @@
-// Spec and metadata from JSON. Status is in status_json.cc.
+// Spec and metadata from JSON, and a spec as JSON. Status is in status_json.cc.
 #include "operator/api/parse.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+#include <array>
 
-#include "operator/api/text.h"
+#include "operator/api/object_reader.h"
 
 namespace ddp::api {
 namespace {
 
-using Fields = std::vector<std::string_view>;
-
-// The schema's object paths and their fields: what the parser accepts and what the CRD must list.
-const std::map<std::string_view, Fields>& Schema() {
-  static const std::map<std::string_view, Fields> schema = {
-      {"", {"apiVersion", "kind", "metadata", "spec", "status"}},
-      {"spec", {"checkpoint", "progress", "rendezvous", "replicas", "restart", "shm", "template"}},
-      {"spec.checkpoint", {"claimName", "mount", "path"}},
-      {"spec.progress", {"port"}},
-      {"spec.rendezvous", {"port"}},
-      {"spec.restart",
-       {"backoffSeconds", "gracePeriodSeconds", "maxBackoffSeconds", "maxRestarts",
-        "maxUncountedRestarts"}},
-      {"spec.shm", {"size"}},
-      {"spec.template", {"metadata", "spec"}},
-      {"status",
-       {"attempt", "budget", "completionTime", "conditions", "failures", "giveUpTime",
-        "nextAttemptTime", "observedGeneration", "phase", "podsCreatedTime", "replicas", "restarts",
-        "runningTime", "startTime", "succeededRanks"}},
-      {"status.budget", {"counted", "uncounted"}},
-      {"status.conditions",
-       {"lastTransitionTime", "message", "observedGeneration", "reason", "status", "type"}},
-      {"status.failures",
-       {"attempt", "cause", "exitCode", "message", "node", "pod", "podUID", "rank", "reason",
-        "signal", "time"}},
-      {"status.replicas", {"active", "desired", "failed", "ready", "succeeded", "summary"}},
-      {"status.restarts", {"application", "infrastructure", "preemption", "startup", "total"}},
-  };
-  return schema;
-}
-
-std::string Child(std::string_view path, std::string_view field) {
-  return path.empty() ? std::string(field) : fmt::format("{}.{}", path, field);
-}
-
-const char* TypeOf(const Json& value) {
-  switch (value.type()) {
-    case Json::value_t::null:
-      return "empty";
-    case Json::value_t::object:
-      return "an object";
-    case Json::value_t::array:
-      return "a list";
-    case Json::value_t::string:
-      return "text";
-    case Json::value_t::boolean:
-      return "true or false";
-    default:
-      return value.is_number_integer() ? "a whole number" : "a number with a fraction";
-  }
-}
-
-// The field that was probably meant: at most a third of its letters differ.
-std::string_view Nearest(std::string_view name, const Fields& fields) {
-  std::string_view best;
-  size_t best_distance = std::max<size_t>(1, name.size() / 3) + 1;
-  for (const std::string_view field : fields) {
-    const size_t distance = EditDistance(name, field, best_distance);
-    if (distance < best_distance) {
-      best = field;
-      best_distance = distance;
-    }
-  }
-  return best;
-}
-
-// Reads the fields of one object and notes what is wrong with them.
-class ObjectReader {
- public:
-  ObjectReader(const Json& parent, std::string_view field, std::string_view path,
-               std::vector<Problem>& problems)
-      : path_(path), problems_(problems) {
-    const auto it = field.empty() ? parent.end() : parent.find(field);
-    const Json* found = field.empty() ? &parent : it == parent.end() ? nullptr : &*it;
-    if (found == nullptr || found->is_null()) {
-      return;
-    }
-    if (!found->is_object()) {
-      Note(path_, fmt::format("must be an object, not {}", TypeOf(*found)));
-      return;
-    }
-    object_ = found;
-    CheckFields();
-  }
-
-  bool present() const { return object_ != nullptr; }
-  const Json& object() const { return *object_; }
-
-  const Json* Get(std::string_view field) const {
-    if (object_ == nullptr) {
-      return nullptr;
-    }
-    const auto it = object_->find(field);
-    return it == object_->end() || it->is_null() ? nullptr : &*it;
-  }
-
-  void Int(std::string_view field, int& out) {
-    const Json* value = Get(field);
-    if (value == nullptr) {
-      return;
-    }
-    if (!value->is_number_integer()) {
-      Note(Child(path_, field), fmt::format("must be a whole number, not {}", TypeOf(*value)));
-      return;
-    }
-    // What does not fit an int is out of every range too: clamped, then refused by Validate().
-    out = static_cast<int>(std::clamp<int64_t>(
-        value->is_number_unsigned() && value->get<uint64_t>() > INT32_MAX ? INT32_MAX
-                                                                          : value->get<int64_t>(),
-        INT32_MIN, INT32_MAX));
-  }
-
-  void Text(std::string_view field, std::string& out) {
-    const Json* value = Get(field);
-    if (value == nullptr) {
-      return;
-    }
-    if (!value->is_string()) {
-      Note(Child(path_, field),
-           fmt::format("must be text, not {}: put it in quotes", TypeOf(*value)));
-      return;
-    }
-    out = value->get<std::string>();
-  }
-
-  void Require(std::string_view field, std::string_view what) {
-    if (Get(field) == nullptr) {
-      Note(Child(path_, field), fmt::format("is missing: {}", what));
-    }
-  }
-
-  void Note(std::string field, std::string reason) {
-    problems_.push_back({std::move(field), std::move(reason)});
-  }
-
- private:
-  void CheckFields() {
-    const auto known = Schema().find(path_);
-    if (known == Schema().end()) {
-      return;
-    }
-    for (const auto& [name, value] : object_->items()) {
-      if (std::find(known->second.begin(), known->second.end(), name) == known->second.end()) {
-        const std::string_view meant = Nearest(name, known->second);
-        Note(Child(path_, name),
-             meant.empty()
-                 ? fmt::format("unknown field; known here: {}", fmt::join(known->second, ", "))
-                 : fmt::format("unknown field; did you mean '{}'?", meant));
-      }
-    }
-  }
-
-  const Json* object_ = nullptr;
-  std::string path_;
-  std::vector<Problem>& problems_;
-};
+constexpr std::array kMounts = {CheckpointMount::kRank0, CheckpointMount::kAll};
+constexpr std::array kRetains = {Retain::kKeep, Retain::kDelete};
+constexpr std::array kActions = {FailureAction::kFail, FailureAction::kRestart,
+                                 FailureAction::kRestartUncounted};
+constexpr std::array kStallActions = {OnStall::kRestart, OnStall::kFail, OnStall::kReport};
+constexpr std::array kCleanPolicies = {CleanPodPolicy::kNone, CleanPodPolicy::kRunning,
+                                       CleanPodPolicy::kAll};
+constexpr std::array kGangs = {Gang::kNone, Gang::kKubernetes};
+constexpr std::array kTopologyModes = {TopologyMode::kPreferred, TopologyMode::kRequired};
 
 std::optional<TimePoint> TimeAt(const Json& object, std::string_view field) {
   const auto time = base::ParseTime(json::GetString(object, {field}));
@@ -193,7 +46,30 @@ Metadata ReadMetadata(const Json& object, std::vector<Problem>& problems) {
   return metadata;
 }
 
-void ReadCheckpoint(ObjectReader& spec, Spec& out, std::vector<Problem>& problems) {
+bool AsksReadWriteMany(const Json& claim_template) {
+  const Json* modes = json::Find(claim_template, {"spec", "accessModes"});
+  return modes != nullptr && modes->is_array() &&
+         std::find(modes->begin(), modes->end(), "ReadWriteMany") != modes->end();
+}
+
+void ReadClaimTemplate(const ObjectReader& checkpoint, Checkpoint& out,
+                       std::vector<Problem>& problems) {
+  const std::string path = checkpoint.path() + ".claimTemplate";
+  ObjectReader reader(checkpoint.object(), "claimTemplate", path, problems);
+  if (!reader.present()) {
+    return;
+  }
+  out.claim_template = reader.object();
+  const ObjectReader metadata(reader.object(), "metadata", path + ".metadata", problems);
+  ObjectReader spec(reader.object(), "spec", path + ".spec", problems);
+  reader.Require("spec", "what a PersistentVolumeClaim has there");
+  if (spec.present()) {
+    spec.Require("accessModes", "such as [ReadWriteOnce] or [ReadWriteMany]");
+    spec.Require("resources", "such as {requests: {storage: 10Gi}}");
+  }
+}
+
+void ReadCheckpoint(const ObjectReader& spec, Spec& out, std::vector<Problem>& problems) {
   ObjectReader reader(spec.object(), "checkpoint", "spec.checkpoint", problems);
   if (!reader.present()) {
     return;
@@ -201,17 +77,51 @@ void ReadCheckpoint(ObjectReader& spec, Spec& out, std::vector<Problem>& problem
   Checkpoint& checkpoint = out.checkpoint.emplace();
   reader.Require("path", "the folder in the pod where the claim is mounted");
   reader.Text("path", checkpoint.path);
-  reader.Require("claimName", "the PersistentVolumeClaim that keeps the checkpoints");
   reader.Text("claimName", checkpoint.claim_name);
-  std::string mount = "Rank0";
-  reader.Text("mount", mount);
-  if (mount != "Rank0" && mount != "All") {
-    reader.Note("spec.checkpoint.mount", fmt::format("must be Rank0 or All, not '{}'", mount));
+  ReadClaimTemplate(reader, checkpoint, problems);
+  const bool named = reader.Get("claimName") != nullptr;
+  const bool templated = reader.Get("claimTemplate") != nullptr;
+  if (!named && !templated) {
+    reader.Note("claimName",
+                "is missing: name the PersistentVolumeClaim that keeps the checkpoints, or give "
+                "claimTemplate for one to be made");
+  } else if (named && templated) {
+    reader.Note("claimName", "must not be given together with claimTemplate: keep one of them");
   }
-  checkpoint.mount = mount == "All" ? CheckpointMount::kAll : CheckpointMount::kRank0;
+  reader.Enum<Retain>("retain", kRetains, checkpoint.retain);
+  if (reader.Get("retain") != nullptr && !templated) {
+    reader.Note("retain", "is for a claim from claimTemplate: the one that claimName names stays");
+  }
+  // A claim by name may allow one node only; what its access modes are is not known here.
+  const bool shared = checkpoint.claim_template && AsksReadWriteMany(*checkpoint.claim_template);
+  checkpoint.mount = shared || out.replicas == 1 ? CheckpointMount::kAll : CheckpointMount::kRank0;
+  reader.Enum<CheckpointMount>("mount", kMounts, checkpoint.mount);
 }
 
-void ReadRestart(ObjectReader& spec, Spec& out, std::vector<Problem>& problems) {
+void ReadRules(const ObjectReader& restart, Restart& out, std::vector<Problem>& problems) {
+  const Json* list = restart.Get("rules");
+  if (list == nullptr) {
+    return;
+  }
+  if (!list->is_array()) {
+    problems.push_back({"spec.restart.rules", "must be a list"});
+    return;
+  }
+  for (size_t i = 0; i < list->size(); ++i) {
+    ObjectReader reader(problems, (*list)[i], "spec.restart.rules",
+                        fmt::format("spec.restart.rules[{}]", i));
+    RestartRule rule;
+    reader.Ints("exitCodes", rule.exit_codes);
+    reader.Texts("reasons", rule.reasons);
+    if (reader.present()) {
+      reader.Require("action", "Fail, Restart or RestartUncounted");
+    }
+    reader.Enum<FailureAction>("action", kActions, rule.action);
+    out.rules.push_back(std::move(rule));
+  }
+}
+
+void ReadRestart(const ObjectReader& spec, Spec& out, std::vector<Problem>& problems) {
   Restart& restart = out.restart;
   restart.grace_period_seconds = static_cast<int>(
       std::clamp<int64_t>(json::GetInt(out.pod_template, {"spec", "terminationGracePeriodSeconds"},
@@ -223,6 +133,22 @@ void ReadRestart(ObjectReader& spec, Spec& out, std::vector<Problem>& problems) 
   reader.Int("backoffSeconds", restart.backoff_seconds);
   reader.Int("maxBackoffSeconds", restart.max_backoff_seconds);
   reader.Int("gracePeriodSeconds", restart.grace_period_seconds);
+  ReadRules(reader, restart, problems);
+}
+
+void ReadProgress(const ObjectReader& spec, ProgressSpec& out, std::vector<Problem>& problems) {
+  ObjectReader reader(spec.object(), "progress", "spec.progress", problems);
+  reader.Int("port", out.port);
+  reader.Int("stallTimeoutSeconds", out.stall_timeout_seconds);
+  reader.Enum<OnStall>("onStall", kStallActions, out.on_stall);
+}
+
+void ReadScheduling(const ObjectReader& spec, Scheduling& out, std::vector<Problem>& problems) {
+  ObjectReader reader(spec.object(), "scheduling", "spec.scheduling", problems);
+  reader.Enum<Gang>("gang", kGangs, out.gang);
+  reader.Text("queue", out.queue);
+  reader.Text("topologyKey", out.topology_key);
+  reader.Enum<TopologyMode>("topologyMode", kTopologyModes, out.topology_mode);
 }
 
 Spec ReadSpec(const Json& object, std::vector<Problem>& problems) {
@@ -232,8 +158,9 @@ Spec ReadSpec(const Json& object, std::vector<Problem>& problems) {
     problems.push_back({"spec", "is missing: give spec.replicas and spec.template"});
     return spec;
   }
-  reader.Require("replicas", "how many ranks train");
+  reader.Require("replicas", "how many pods train");
   reader.Int("replicas", spec.replicas);
+  reader.Int("processesPerReplica", spec.processes_per_replica);
   reader.Require("template", "the pod that each rank runs in");
   const ObjectReader pod_template(reader.object(), "template", "spec.template", problems);
   if (pod_template.present()) {
@@ -243,11 +170,58 @@ Spec ReadSpec(const Json& object, std::vector<Problem>& problems) {
   rendezvous.Int("port", spec.rendezvous_port);
   ReadCheckpoint(reader, spec, problems);
   ReadRestart(reader, spec, problems);
-  ObjectReader progress(reader.object(), "progress", "spec.progress", problems);
-  progress.Int("port", spec.progress_port);
+  reader.Int("startupTimeoutSeconds", spec.startup_timeout_seconds);
+  ReadProgress(reader, spec.progress, problems);
+  reader.Bool("suspend", spec.suspend);
+  reader.Int("activeDeadlineSeconds", spec.active_deadline_seconds);
+  reader.Int("ttlSecondsAfterFinished", spec.ttl_seconds_after_finished);
+  reader.Enum<CleanPodPolicy>("cleanPodPolicy", kCleanPolicies, spec.clean_pod_policy);
+  reader.Text("managedBy", spec.managed_by);
+  ReadScheduling(reader, spec.scheduling, problems);
   ObjectReader shm(reader.object(), "shm", "spec.shm", problems);
   shm.Text("size", spec.shm_size);
   return spec;
+}
+
+Json ToJson(const Restart& restart) {
+  Json json = {{"maxRestarts", restart.max_restarts},
+               {"maxUncountedRestarts", restart.max_uncounted_restarts},
+               {"backoffSeconds", restart.backoff_seconds},
+               {"maxBackoffSeconds", restart.max_backoff_seconds},
+               {"gracePeriodSeconds", restart.grace_period_seconds}};
+  for (const RestartRule& rule : restart.rules) {
+    Json item = {{"action", Name(rule.action)}};
+    if (!rule.exit_codes.empty()) {
+      item["exitCodes"] = rule.exit_codes;
+    }
+    if (!rule.reasons.empty()) {
+      item["reasons"] = rule.reasons;
+    }
+    json["rules"].push_back(std::move(item));
+  }
+  return json;
+}
+
+Json ToJson(const Checkpoint& checkpoint) {
+  Json json = {{"path", checkpoint.path}, {"mount", Name(checkpoint.mount)}};
+  if (checkpoint.claim_template) {
+    json["claimTemplate"] = *checkpoint.claim_template;
+    json["retain"] = Name(checkpoint.retain);
+  } else {
+    json["claimName"] = checkpoint.claim_name;
+  }
+  return json;
+}
+
+Json ToJson(const Scheduling& scheduling) {
+  Json json = {{"gang", Name(scheduling.gang)}, {"topologyMode", Name(scheduling.topology_mode)}};
+  if (!scheduling.queue.empty()) {
+    json["queue"] = scheduling.queue;
+  }
+  if (!scheduling.topology_key.empty()) {
+    json["topologyKey"] = scheduling.topology_key;
+  }
+  return json;
 }
 
 }  // namespace
@@ -268,7 +242,7 @@ std::string Join(const std::vector<Problem>& problems) {
 base::Result<DDPJob, std::vector<Problem>> ParseJob(const Json& object) {
   std::vector<Problem> problems;
   if (!object.is_object()) {
-    problems.push_back({"(document)", fmt::format("must be an object, not {}", TypeOf(object))});
+    problems.push_back({"(document)", "must be an object with apiVersion, kind, metadata, spec"});
     return problems;
   }
   const ObjectReader top(object, "", "", problems);
@@ -293,37 +267,33 @@ base::Result<DDPJob, std::vector<Problem>> ParseJob(const Json& object) {
 Json SpecToJson(const Spec& spec) {
   Json json = {
       {"replicas", spec.replicas},
+      {"processesPerReplica", spec.processes_per_replica},
       {"template", spec.pod_template},
       {"rendezvous", {{"port", spec.rendezvous_port}}},
-      {"restart",
-       {{"maxRestarts", spec.restart.max_restarts},
-        {"maxUncountedRestarts", spec.restart.max_uncounted_restarts},
-        {"backoffSeconds", spec.restart.backoff_seconds},
-        {"maxBackoffSeconds", spec.restart.max_backoff_seconds},
-        {"gracePeriodSeconds", spec.restart.grace_period_seconds}}},
-      {"progress", {{"port", spec.progress_port}}},
+      {"restart", ToJson(spec.restart)},
+      {"startupTimeoutSeconds", spec.startup_timeout_seconds},
+      {"progress",
+       {{"port", spec.progress.port},
+        {"stallTimeoutSeconds", spec.progress.stall_timeout_seconds},
+        {"onStall", Name(spec.progress.on_stall)}}},
+      {"suspend", spec.suspend},
+      {"cleanPodPolicy", Name(spec.clean_pod_policy)},
+      {"scheduling", ToJson(spec.scheduling)},
       {"shm", {{"size", spec.shm_size}}},
   };
   if (spec.checkpoint) {
-    json["checkpoint"] = {
-        {"path", spec.checkpoint->path},
-        {"claimName", spec.checkpoint->claim_name},
-        {"mount", spec.checkpoint->mount == CheckpointMount::kAll ? "All" : "Rank0"}};
+    json["checkpoint"] = ToJson(*spec.checkpoint);
+  }
+  if (spec.active_deadline_seconds) {
+    json["activeDeadlineSeconds"] = *spec.active_deadline_seconds;
+  }
+  if (spec.ttl_seconds_after_finished) {
+    json["ttlSecondsAfterFinished"] = *spec.ttl_seconds_after_finished;
+  }
+  if (!spec.managed_by.empty()) {
+    json["managedBy"] = spec.managed_by;
   }
   return json;
-}
-
-std::vector<std::string_view> FieldsAt(std::string_view path) {
-  const auto it = Schema().find(path);
-  return it == Schema().end() ? Fields{} : it->second;
-}
-
-std::vector<std::string_view> FieldPaths() {
-  Fields paths;
-  for (const auto& [path, fields] : Schema()) {
-    paths.push_back(path);
-  }
-  return paths;
 }
 
 }  // namespace ddp::api

@@ -47,7 +47,7 @@ TEST(ParseJob, FillsDefaults) {
   EXPECT_EQ(job.metadata.namespace_name, "default");
   EXPECT_EQ(job.spec.replicas, 2);
   EXPECT_EQ(job.spec.rendezvous_port, 29500);
-  EXPECT_EQ(job.spec.progress_port, 9410);
+  EXPECT_EQ(job.spec.progress.port, 9410);
   EXPECT_EQ(job.spec.shm_size, "1Gi");
   EXPECT_EQ(job.spec.restart.max_restarts, 3);
   EXPECT_EQ(job.spec.restart.grace_period_seconds, 5);
@@ -78,7 +78,20 @@ TEST(ParseJob, RefusalsNameThePlace) {
         Bad{"/spec/restart",
             {{"maxRestart", 1}},
             "spec.restart.maxRestart: unknown field; did you mean 'maxRestarts'?"},
-        Bad{"/spec/suspend", true, "spec.suspend: unknown field; known here: checkpoint"},
+        Bad{"/spec/mood", true, "spec.mood: unknown field; known here: activeDeadlineSeconds"},
+        Bad{"/spec/suspend", "yes", "spec.suspend: must be true or false, not text"},
+        Bad{"/spec/cleanPodPolicy", "Some",
+            "spec.cleanPodPolicy: must be one of None, Running, All, not 'Some'"},
+        Bad{"/spec/restart",
+            {{"rules", {{{"exitCodes", {"1"}}, {"action", "Fail"}}}}},
+            "spec.restart.rules[0].exitCodes[0]: must be a whole number, not text"},
+        Bad{"/spec/restart",
+            {{"rules", {{{"exitCodes", {1}}}}}},
+            "spec.restart.rules[0].action: is missing: Fail, Restart or RestartUncounted"},
+        Bad{"/spec/restart",
+            {{"rules", {{{"exitCode", {1}}, {"action", "Fail"}}}}},
+            "spec.restart.rules[0].exitCode: unknown field; did you mean 'exitCodes'?"},
+        Bad{"/spec/restart", {{"rules", "all"}}, "spec.restart.rules: must be a list"},
         Bad{"/spec/replicas", "2", "spec.replicas: must be a whole number, not text"},
         Bad{"/spec/replicas", 1.5, "spec.replicas: must be a whole number, not a number with"},
         Bad{"/spec/replicas", nullptr, "spec.replicas: is missing"},
@@ -88,7 +101,16 @@ TEST(ParseJob, RefusalsNameThePlace) {
         Bad{"/spec/checkpoint", {{"path", "/c"}}, "spec.checkpoint.claimName: is missing"},
         Bad{"/spec/checkpoint",
             {{"path", "/c"}, {"claimName", "c"}, {"mount", "Some"}},
-            "spec.checkpoint.mount: must be Rank0 or All, not 'Some'"},
+            "spec.checkpoint.mount: must be one of Rank0, All, not 'Some'"},
+        Bad{"/spec/checkpoint",
+            {{"path", "/c"}, {"claimName", "c"}, {"retain", "Keep"}},
+            "spec.checkpoint.retain: is for a claim from claimTemplate"},
+        Bad{"/spec/checkpoint",
+            {{"path", "/c"}, {"claimName", "c"}, {"claimTemplate", {{"spec", Json::object()}}}},
+            "spec.checkpoint.claimName: must not be given together with claimTemplate"},
+        Bad{"/spec/checkpoint",
+            {{"path", "/c"}, {"claimTemplate", {{"spec", Json::object()}}}},
+            "spec.checkpoint.claimTemplate.spec.accessModes: is missing"},
         Bad{"/kind", "Job", "kind: must be DDPJob, not 'Job'"},
         Bad{"/apiVersion", "v1", "apiVersion: must be ddpjob.dev/v1alpha1, not 'v1'"},
         Bad{"/metadata", Json::object(), "metadata.name: is missing"},
@@ -116,6 +138,29 @@ TEST(Validate, RefusalsNameThePlace) {
             "spec.template.spec.volumes[0].name: '../up' must be lower-case"},
         Bad{"/spec/progress", {{"port", 80}}, "spec.progress.port: must be from 1024 to 65535"},
         Bad{"/spec/progress", {{"port", 29500}}, "29500 is the rendezvous port too"},
+        Bad{"/spec/progress", {{"port", 65536}}, "spec.progress.port: must be from 1024 to 65535"},
+        Bad{"/spec/progress",
+            {{"stallTimeoutSeconds", -1}},
+            "spec.progress.stallTimeoutSeconds: must be from 0 to 604800"},
+        Bad{"/spec/startupTimeoutSeconds", -1, "spec.startupTimeoutSeconds: must be from 0"},
+        Bad{"/spec/activeDeadlineSeconds", 0, "spec.activeDeadlineSeconds: must be from 1"},
+        Bad{"/spec/ttlSecondsAfterFinished", -1, "spec.ttlSecondsAfterFinished: must be from 0"},
+        Bad{"/spec/processesPerReplica", 0, "spec.processesPerReplica: must be from 1 to 64"},
+        Bad{"/spec/managedBy", "me", "spec.managedBy: 'me' must be a name with a domain"},
+        Bad{"/spec/scheduling", {{"queue", "Q"}}, "spec.scheduling.queue: 'Q' is not a name"},
+        Bad{"/spec/scheduling", {{"topologyKey", "a b"}}, "spec.scheduling.topologyKey: 'a b'"},
+        Bad{"/spec/restart",
+            {{"rules", {{{"action", "Fail"}}}}},
+            "spec.restart.rules[0]: must have either exitCodes or reasons"},
+        Bad{"/spec/restart",
+            {{"rules", {{{"exitCodes", {1}}, {"reasons", {"A"}}, {"action", "Fail"}}}}},
+            "spec.restart.rules[0]: must have either exitCodes or reasons"},
+        Bad{"/spec/restart",
+            {{"rules", {{{"exitCodes", {0}}, {"action", "Fail"}}}}},
+            "spec.restart.rules[0].exitCodes[0]: must be from 1 to 255, not 0"},
+        Bad{"/spec/restart",
+            {{"rules", {{{"reasons", {"no word"}}, {"action", "Fail"}}}}},
+            "spec.restart.rules[0].reasons[0]: 'no word' must be a word"},
         Bad{"/spec/rendezvous", {{"port", 0}}, "spec.rendezvous.port: must be from 1 to 65535"},
         Bad{"/spec/shm", {{"size", "big"}}, "spec.shm.size: 'big' must be a size"},
         Bad{"/spec/shm", {{"size", "0"}}, "spec.shm.size: '0' must be a size"},
@@ -158,6 +203,67 @@ TEST(Validate, RefusalsNameThePlace) {
             "spec.template.spec.volumes[1].name: 'v' is there twice"}}) {
     EXPECT_THAT(Join(Validate(Parsed(With(bad.pointer, bad.value)))), HasSubstr(bad.says));
   }
+}
+
+TEST(Validate, EveryProcessNeedsAProgressPort) {
+  Json object = With("/spec/processesPerReplica", 8);
+  object["spec"]["progress"] = {{"port", 65529}};
+  EXPECT_THAT(Join(Validate(Parsed(object))), HasSubstr("65529 leaves no port for each of 8"));
+  object["spec"]["progress"] = {{"port", 29493}};
+  EXPECT_THAT(Join(Validate(Parsed(object))), HasSubstr("include the rendezvous port too, 29500"));
+  object["spec"]["progress"] = {{"port", 29492}};
+  EXPECT_THAT(Validate(Parsed(object)), IsEmpty());
+}
+
+TEST(ParseJob, MountsTheClaimEverywhereWhereThatIsSafe) {
+  const auto mount = [](int replicas, const Json& checkpoint) {
+    Json object = With("/spec/checkpoint", checkpoint);
+    object["spec"]["replicas"] = replicas;
+    return Name(Parsed(object).spec.checkpoint->mount);
+  };
+  const auto templated = [](const char* mode) -> Json {
+    return {{"path", "/c"},
+            {"claimTemplate",
+             {{"spec",
+               {{"accessModes", {mode}}, {"resources", {{"requests", {{"storage", "1Gi"}}}}}}}}}};
+  };
+  const Json named = {{"path", "/c"}, {"claimName", "c"}};
+  EXPECT_STREQ(mount(2, named), "Rank0");
+  EXPECT_STREQ(mount(1, named), "All");
+  EXPECT_STREQ(mount(2, templated("ReadWriteOnce")), "Rank0");
+  EXPECT_STREQ(mount(2, templated("ReadWriteMany")), "All");
+  EXPECT_STREQ(mount(2, {{"path", "/c"}, {"claimName", "c"}, {"mount", "All"}}), "All");
+}
+
+TEST(ParseJob, ASpecReadBackIsTheSame) {
+  Json object = Yaml(kMinimal);
+  object["spec"].update(Yaml(R"(
+processesPerReplica: 4
+checkpoint:
+  path: /c
+  claimTemplate: {spec: {accessModes: [ReadWriteMany], resources: {requests: {storage: 1Gi}}}}
+  retain: Delete
+restart:
+  rules:
+  - {exitCodes: [3, 4], action: Fail}
+  - {reasons: [OOMKilled], action: RestartUncounted}
+startupTimeoutSeconds: 60
+progress: {stallTimeoutSeconds: 120, onStall: Report}
+suspend: true
+activeDeadlineSeconds: 3600
+ttlSecondsAfterFinished: 0
+cleanPodPolicy: All
+managedBy: example.com/other
+scheduling: {gang: Kubernetes, queue: q, topologyKey: topology.kubernetes.io/zone, topologyMode: Required}
+)"));
+  const DDPJob job = Parsed(object);
+  EXPECT_THAT(Validate(job), IsEmpty());
+  EXPECT_EQ(job.spec.restart.rules.size(), 2U);
+  EXPECT_EQ(job.spec.scheduling.topology_mode, TopologyMode::kRequired);
+  EXPECT_EQ(job.spec.ttl_seconds_after_finished, 0);
+  EXPECT_EQ(job.spec.ranks(), 8);
+  object["spec"] = SpecToJson(job.spec);
+  EXPECT_EQ(Parsed(object).spec, job.spec);
 }
 
 TEST(Validate, TheCheckpointMustNotBeCovered) {

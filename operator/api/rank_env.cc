@@ -63,7 +63,7 @@ EnvList RankEnv(const DDPJob& job, int attempt, int rank, const RankPlace& place
                                         job.metadata.namespace_name, job.metadata.name));
   }
   list.emplace_back(env::kProgressPort,
-                    text(place.progress_port != 0 ? place.progress_port : job.spec.progress_port));
+                    text(place.progress_port != 0 ? place.progress_port : job.spec.progress.port));
   const std::string data =
       !place.data_dir.empty() ? place.data_dir : DataMountPath(job.spec.pod_template);
   if (!data.empty()) {

@@ -1,5 +1,6 @@
 // Status ⇄ JSON. Reading is lenient: a status is ours, and a damaged field must not stop a job.
-// restarts.total and replicas.summary are written for people (columns of kubectl get), never read.
+// restarts.total, replicas.summary and progress.timeLeft are written for people (columns of kubectl
+// get), never read.
 #include <fmt/format.h>
 
 #include <array>
@@ -20,9 +21,10 @@ Enum FromName(const std::array<Enum, N>& values, std::string_view name, Enum fal
 }
 
 constexpr std::array kPhases = {Phase::kPending,    Phase::kStarting,  Phase::kRunning,
-                                Phase::kRestarting, Phase::kSucceeded, Phase::kFailed};
-constexpr std::array kCauses = {Cause::kApplication, Cause::kInfrastructure, Cause::kPreemption,
-                                Cause::kStartup};
+                                Phase::kRestarting, Phase::kSuspended, Phase::kSucceeded,
+                                Phase::kFailed};
+constexpr std::array kCauses = {Cause::kApplication, Cause::kStall, Cause::kInfrastructure,
+                                Cause::kPreemption, Cause::kStartup};
 constexpr std::array kStatuses = {ConditionStatus::kTrue, ConditionStatus::kFalse,
                                   ConditionStatus::kUnknown};
 
@@ -40,6 +42,18 @@ std::optional<int> OptionalIntAt(const Json& json, std::string_view field) {
                                                         : std::nullopt;
 }
 
+std::optional<int64_t> OptionalLongAt(const Json& json, std::string_view field) {
+  const Json* value = json::Find(json, {field});
+  return value != nullptr && value->is_number_integer() ? std::optional(value->get<int64_t>())
+                                                        : std::nullopt;
+}
+
+std::optional<double> OptionalNumberAt(const Json& json, std::string_view field) {
+  const Json* value = json::Find(json, {field});
+  return value != nullptr && value->is_number() ? std::optional(value->get<double>())
+                                                : std::nullopt;
+}
+
 std::optional<TimePoint> TimeAt(const Json& json, std::string_view field) {
   const auto time = base::ParseTime(json::GetString(json, {field}));
   return time ? std::optional(*time) : std::nullopt;
@@ -54,6 +68,13 @@ void PutTime(Json& json, const char* field, const std::optional<TimePoint>& time
 void PutText(Json& json, const char* field, const std::string& text) {
   if (!text.empty()) {
     json[field] = text;
+  }
+}
+
+template <typename T>
+void Put(Json& json, const char* field, const std::optional<T>& value) {
+  if (value) {
+    json[field] = *value;
   }
 }
 
@@ -109,6 +130,44 @@ Failure FailureFromJson(const Json& json) {
           .time = TimeAt(json, "time").value_or(TimePoint())};
 }
 
+// "45s", "12m", "3h20m", "2d4h": as kubectl writes ages.
+std::string TimeLeft(int64_t seconds) {
+  const int64_t minutes = seconds / 60;
+  const int64_t hours = minutes / 60;
+  return seconds < 120   ? fmt::format("{}s", seconds)
+         : minutes < 120 ? fmt::format("{}m", minutes)
+         : hours < 48    ? fmt::format("{}h{}m", hours, minutes % 60)
+                         : fmt::format("{}d{}h", hours / 24, hours % 24);
+}
+
+Json ToJson(const Progress& progress) {
+  Json json = {{"step", progress.step}};
+  Put(json, "totalSteps", progress.total_steps);
+  Put(json, "epoch", progress.epoch);
+  Put(json, "percent", progress.percent);
+  Put(json, "loss", progress.loss);
+  Put(json, "samplesPerSecond", progress.samples_per_second);
+  Put(json, "etaSeconds", progress.eta_seconds);
+  Put(json, "slowestRank", progress.slowest_rank);
+  PutTime(json, "lastStepTime", progress.last_step_time);
+  if (progress.eta_seconds) {
+    json["timeLeft"] = TimeLeft(*progress.eta_seconds);
+  }
+  return json;
+}
+
+Progress ProgressFromJson(const Json& json) {
+  return {.step = json::GetInt(json, {"step"}),
+          .total_steps = OptionalLongAt(json, "totalSteps"),
+          .epoch = OptionalLongAt(json, "epoch"),
+          .percent = OptionalNumberAt(json, "percent"),
+          .loss = OptionalNumberAt(json, "loss"),
+          .samples_per_second = OptionalNumberAt(json, "samplesPerSecond"),
+          .eta_seconds = OptionalLongAt(json, "etaSeconds"),
+          .slowest_rank = OptionalIntAt(json, "slowestRank"),
+          .last_step_time = TimeAt(json, "lastStepTime")};
+}
+
 template <typename T>
 Json ListToJson(const std::vector<T>& values) {
   Json list = Json::array();
@@ -133,33 +192,45 @@ void ReadList(const Json& json, std::string_view field, Read read) {
 Json StatusToJson(const Status& status) {
   const RestartCounts& restarts = status.restarts;
   const ReplicaCounts& replicas = status.replicas;
-  Json json = {
-      {"phase", Name(status.phase)},
-      {"conditions", ListToJson(status.conditions)},
-      {"observedGeneration", status.observed_generation},
-      {"attempt", status.attempt},
-      {"restarts",
-       {{"application", restarts.application},
-        {"infrastructure", restarts.infrastructure},
-        {"preemption", restarts.preemption},
-        {"startup", restarts.startup},
-        {"total", restarts.Total()}}},
-      {"budget", {{"counted", status.budget.counted}, {"uncounted", status.budget.uncounted}}},
-      {"replicas",
-       {{"desired", replicas.desired},
-        {"ready", replicas.ready},
-        {"active", replicas.active},
-        {"succeeded", replicas.succeeded},
-        {"failed", replicas.failed},
-        {"summary", fmt::format("{}/{}", replicas.ready, replicas.desired)}}}};
+  Json json = {{"phase", Name(status.phase)},
+               {"conditions", ListToJson(status.conditions)},
+               {"observedGeneration", status.observed_generation},
+               {"attempt", status.attempt},
+               {"restarts",
+                {{"application", restarts.application},
+                 {"stall", restarts.stall},
+                 {"infrastructure", restarts.infrastructure},
+                 {"preemption", restarts.preemption},
+                 {"startup", restarts.startup},
+                 {"total", restarts.Total()}}},
+               {"budget",
+                {{"counted", status.budget.counted},
+                 {"uncounted", status.budget.uncounted},
+                 {"checkpointStep", status.budget.checkpoint_step}}},
+               {"replicas",
+                {{"desired", replicas.desired},
+                 {"ready", replicas.ready},
+                 {"active", replicas.active},
+                 {"succeeded", replicas.succeeded},
+                 {"failed", replicas.failed},
+                 {"summary", fmt::format("{}/{}", replicas.ready, replicas.desired)}}}};
   PutText(json, "succeededRanks", status.succeeded_ranks.ToString());
   if (!status.failures.empty()) {
     json["failures"] = ListToJson(status.failures);
   }
+  if (status.progress) {
+    json["progress"] = ToJson(*status.progress);
+  }
+  if (status.checkpoint) {
+    json["checkpoint"] = {{"step", status.checkpoint->step}};
+    PutTime(json["checkpoint"], "time", status.checkpoint->time);
+  }
   PutTime(json, "startTime", status.start_time);
   PutTime(json, "completionTime", status.completion_time);
   PutTime(json, "podsCreatedTime", status.pods_created_time);
+  PutTime(json, "boundTime", status.bound_time);
   PutTime(json, "runningTime", status.running_time);
+  PutTime(json, "stepTime", status.step_time);
   PutTime(json, "nextAttemptTime", status.next_attempt_time);
   PutTime(json, "giveUpTime", status.give_up_time);
   return json;
@@ -176,11 +247,13 @@ Status StatusFromJson(const Json& json) {
   status.observed_generation = json::GetInt(json, {"observedGeneration"});
   status.attempt = IntAt(json, "attempt");
   status.restarts = {.application = IntAt(json, "restarts", "application"),
+                     .stall = IntAt(json, "restarts", "stall"),
                      .infrastructure = IntAt(json, "restarts", "infrastructure"),
                      .preemption = IntAt(json, "restarts", "preemption"),
                      .startup = IntAt(json, "restarts", "startup")};
   status.budget = {.counted = IntAt(json, "budget", "counted"),
-                   .uncounted = IntAt(json, "budget", "uncounted")};
+                   .uncounted = IntAt(json, "budget", "uncounted"),
+                   .checkpoint_step = json::GetInt(json, {"budget", "checkpointStep"}, -1)};
   status.replicas = {.desired = IntAt(json, "replicas", "desired"),
                      .ready = IntAt(json, "replicas", "ready"),
                      .active = IntAt(json, "replicas", "active"),
@@ -191,10 +264,18 @@ Status StatusFromJson(const Json& json) {
   }
   ReadList(json, "failures",
            [&status](const Json& item) { status.failures.push_back(FailureFromJson(item)); });
+  if (const Json* progress = json::Find(json, {"progress"}); progress != nullptr) {
+    status.progress = ProgressFromJson(*progress);
+  }
+  if (const Json* checkpoint = json::Find(json, {"checkpoint"}); checkpoint != nullptr) {
+    status.checkpoint = {json::GetInt(*checkpoint, {"step"}), TimeAt(*checkpoint, "time")};
+  }
   status.start_time = TimeAt(json, "startTime");
   status.completion_time = TimeAt(json, "completionTime");
   status.pods_created_time = TimeAt(json, "podsCreatedTime");
+  status.bound_time = TimeAt(json, "boundTime");
   status.running_time = TimeAt(json, "runningTime");
+  status.step_time = TimeAt(json, "stepTime");
   status.next_attempt_time = TimeAt(json, "nextAttemptTime");
   status.give_up_time = TimeAt(json, "giveUpTime");
   return status;

@@ -6,6 +6,52 @@
 
 namespace ddp::api {
 
+const char* Name(CheckpointMount mount) { return mount == CheckpointMount::kAll ? "All" : "Rank0"; }
+
+const char* Name(Retain retain) { return retain == Retain::kDelete ? "Delete" : "Keep"; }
+
+const char* Name(FailureAction action) {
+  switch (action) {
+    case FailureAction::kFail:
+      return "Fail";
+    case FailureAction::kRestart:
+      return "Restart";
+    case FailureAction::kRestartUncounted:
+      return "RestartUncounted";
+  }
+  return "Restart";
+}
+
+const char* Name(OnStall action) {
+  switch (action) {
+    case OnStall::kRestart:
+      return "Restart";
+    case OnStall::kFail:
+      return "Fail";
+    case OnStall::kReport:
+      return "Report";
+  }
+  return "Restart";
+}
+
+const char* Name(CleanPodPolicy policy) {
+  switch (policy) {
+    case CleanPodPolicy::kNone:
+      return "None";
+    case CleanPodPolicy::kRunning:
+      return "Running";
+    case CleanPodPolicy::kAll:
+      return "All";
+  }
+  return "Running";
+}
+
+const char* Name(Gang gang) { return gang == Gang::kKubernetes ? "Kubernetes" : "None"; }
+
+const char* Name(TopologyMode mode) {
+  return mode == TopologyMode::kRequired ? "Required" : "Preferred";
+}
+
 const char* Name(Phase phase) {
   switch (phase) {
     case Phase::kPending:
@@ -16,6 +62,8 @@ const char* Name(Phase phase) {
       return "Running";
     case Phase::kRestarting:
       return "Restarting";
+    case Phase::kSuspended:
+      return "Suspended";
     case Phase::kSucceeded:
       return "Succeeded";
     case Phase::kFailed:
@@ -28,6 +76,8 @@ const char* Name(Cause cause) {
   switch (cause) {
     case Cause::kApplication:
       return "application";
+    case Cause::kStall:
+      return "stall";
     case Cause::kInfrastructure:
       return "infrastructure";
     case Cause::kPreemption:
@@ -54,6 +104,8 @@ int& RestartCounts::Of(Cause cause) {
   switch (cause) {
     case Cause::kApplication:
       return application;
+    case Cause::kStall:
+      return stall;
     case Cause::kInfrastructure:
       return infrastructure;
     case Cause::kPreemption:

@@ -21,12 +21,29 @@ using json::Json;
 // ---- what the user wants ------------------------------------------------------------------------
 
 enum class CheckpointMount { kRank0, kAll };
+const char* Name(CheckpointMount mount);
+enum class Retain { kKeep, kDelete };
+const char* Name(Retain retain);
 
+// Either a claim that exists, or a template for one that the operator makes.
 struct Checkpoint {
   std::string path;
   std::string claim_name;
-  CheckpointMount mount = CheckpointMount::kRank0;
+  std::optional<Json> claim_template = std::nullopt;  // {metadata: {labels, annotations}, spec}
+  Retain retain = Retain::kKeep;
+  CheckpointMount mount = CheckpointMount::kRank0;  // resolved when parsed
   bool operator==(const Checkpoint&) const = default;
+};
+
+enum class FailureAction { kFail, kRestart, kRestartUncounted };
+const char* Name(FailureAction action);
+
+// Exactly one of the lists is given; the first rule that matches decides.
+struct RestartRule {
+  std::vector<int> exit_codes;
+  std::vector<std::string> reasons;
+  FailureAction action = FailureAction::kRestart;
+  bool operator==(const RestartRule&) const = default;
 };
 
 struct Restart {
@@ -35,17 +52,52 @@ struct Restart {
   int backoff_seconds = kDefaultBackoffSeconds;
   int max_backoff_seconds = kDefaultMaxBackoffSeconds;
   int grace_period_seconds = kDefaultGraceSeconds;  // resolved against the template when parsed
+  std::vector<RestartRule> rules;
   bool operator==(const Restart&) const = default;
 };
 
+enum class OnStall { kRestart, kFail, kReport };
+const char* Name(OnStall action);
+
+struct ProgressSpec {
+  int port = kDefaultProgressPort;
+  int stall_timeout_seconds = 0;  // 0: never
+  OnStall on_stall = OnStall::kRestart;
+  bool operator==(const ProgressSpec&) const = default;
+};
+
+enum class CleanPodPolicy { kNone, kRunning, kAll };
+const char* Name(CleanPodPolicy policy);
+enum class Gang { kNone, kKubernetes };
+const char* Name(Gang gang);
+enum class TopologyMode { kPreferred, kRequired };
+const char* Name(TopologyMode mode);
+
+struct Scheduling {
+  Gang gang = Gang::kNone;
+  std::string queue;         // Kueue's; "": none
+  std::string topology_key;  // "": none
+  TopologyMode topology_mode = TopologyMode::kPreferred;
+  bool operator==(const Scheduling&) const = default;
+};
+
 struct Spec {
-  int replicas = 0;
-  Json pod_template;  // a PodTemplateSpec exactly as given
+  int replicas = 0;               // pods
+  int processes_per_replica = 1;  // ranks of each
+  Json pod_template;              // a PodTemplateSpec exactly as given
   int rendezvous_port = kDefaultRendezvousPort;
   std::optional<Checkpoint> checkpoint;
   Restart restart;
-  int progress_port = kDefaultProgressPort;
+  int startup_timeout_seconds = kDefaultStartupTimeoutSeconds;  // 0: never
+  ProgressSpec progress;
+  bool suspend = false;
+  std::optional<int> active_deadline_seconds;
+  std::optional<int> ttl_seconds_after_finished;
+  CleanPodPolicy clean_pod_policy = CleanPodPolicy::kRunning;
+  std::string managed_by;  // "" or kManagedBy: this operator
+  Scheduling scheduling;
   std::string shm_size = kDefaultShmSize;
+  int ranks() const { return replicas * processes_per_replica; }
   bool operator==(const Spec&) const = default;
 };
 
@@ -62,11 +114,11 @@ struct Metadata {
 // ---- what the operator knows --------------------------------------------------------------------
 
 // In the order in which an attempt goes through them.
-enum class Phase { kPending, kStarting, kRunning, kRestarting, kSucceeded, kFailed };
+enum class Phase { kPending, kStarting, kRunning, kRestarting, kSuspended, kSucceeded, kFailed };
 const char* Name(Phase phase);
 
 // What a failure is booked under; the fields of status.restarts.
-enum class Cause { kApplication, kInfrastructure, kPreemption, kStartup };
+enum class Cause { kApplication, kStall, kInfrastructure, kPreemption, kStartup };
 const char* Name(Cause cause);
 
 enum class ConditionStatus { kTrue, kFalse, kUnknown };
@@ -85,10 +137,11 @@ struct Condition {
 // Restarts so far, by cause; they never go down, but for a count that moves to its true cause.
 struct RestartCounts {
   int application = 0;
+  int stall = 0;
   int infrastructure = 0;
   int preemption = 0;
   int startup = 0;
-  int Total() const { return application + infrastructure + preemption + startup; }
+  int Total() const { return application + stall + infrastructure + preemption + startup; }
   int& Of(Cause cause);
   bool operator==(const RestartCounts&) const = default;
 };
@@ -97,6 +150,7 @@ struct RestartCounts {
 struct Budget {
   int counted = 0;
   int uncounted = 0;
+  int64_t checkpoint_step = -1;  // the newest checkpoint when it was last charged; -1: none
   bool operator==(const Budget&) const = default;
 };
 
@@ -107,6 +161,27 @@ struct ReplicaCounts {
   int succeeded = 0;
   int failed = 0;
   bool operator==(const ReplicaCounts&) const = default;
+};
+
+// How far the training is, in rank 0's words.
+struct Progress {
+  int64_t step = 0;
+  std::optional<int64_t> total_steps;
+  std::optional<int64_t> epoch;
+  std::optional<double> percent;
+  std::optional<double> loss;
+  std::optional<double> samples_per_second;
+  std::optional<int64_t> eta_seconds;
+  std::optional<int> slowest_rank;
+  std::optional<TimePoint> last_step_time;  // by rank 0's clock
+  bool operator==(const Progress&) const = default;
+};
+
+// The newest complete checkpoint.
+struct CheckpointState {
+  int64_t step = 0;
+  std::optional<TimePoint> time;
+  bool operator==(const CheckpointState&) const = default;
 };
 
 struct Failure {
@@ -132,14 +207,19 @@ struct Status {
   RestartCounts restarts;
   Budget budget;
   ReplicaCounts replicas;
-  RankSet succeeded_ranks;        // of this attempt; a rank that is done stays done
-  std::vector<Failure> failures;  // newest first
-  std::optional<TimePoint> start_time;
+  RankSet succeeded_ranks;  // of this attempt; a rank that is done stays done
+  std::optional<Progress> progress;
+  std::optional<CheckpointState> checkpoint;
+  std::vector<Failure> failures;        // newest first
+  std::optional<TimePoint> start_time;  // anew when resumed: the deadline counts from here
   std::optional<TimePoint> completion_time;
   // Timers: all derive from these, so they survive the operator.
   std::optional<TimePoint> pods_created_time;  // this attempt's pods were all there: one missing
                                                // now is lost, not yet to be made
+  std::optional<TimePoint> bound_time;         // this attempt's first pod had a node
   std::optional<TimePoint> running_time;       // this attempt's ranks had all started
+  std::optional<TimePoint> step_time;          // a pull of this attempt brought a new step, by the
+                                               // operator's clock
   std::optional<TimePoint> next_attempt_time;  // Restarting: not before
   std::optional<TimePoint> give_up_time;       // Restarting: budget spent, then Failed
   bool operator==(const Status&) const = default;

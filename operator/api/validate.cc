@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <regex>
 #include <set>
 
@@ -12,7 +13,7 @@ namespace {
 
 using Problems = std::vector<Problem>;
 
-void CheckRange(Problems& out, const char* field, int value, int low, int high) {
+void CheckRange(Problems& out, const std::string& field, int value, int low, int high) {
   if (value < low || value > high) {
     out.push_back({field, fmt::format("must be from {} to {}, not {}", low, high, value)});
   }
@@ -49,15 +50,33 @@ void CheckCheckpoint(Problems& out, const Checkpoint& checkpoint) {
                                "'..', ':' or a '/' at its end",
                                path)});
   }
-  if (checkpoint.claim_name.empty()) {
+  if (checkpoint.claim_name.empty() && !checkpoint.claim_template) {
     out.push_back({"spec.checkpoint.claimName", "must not be empty"});
   }
 }
 
-void CheckNumbers(Problems& out, const Spec& spec) {
-  CheckRange(out, "spec.replicas", spec.replicas, 1, kMaxReplicas);
-  CheckRange(out, "spec.rendezvous.port", spec.rendezvous_port, 1, kMaxPort);
-  const Restart& restart = spec.restart;
+void CheckRule(Problems& out, const RestartRule& rule, const std::string& path) {
+  if (rule.exit_codes.empty() == rule.reasons.empty()) {
+    out.push_back({path, "must have either exitCodes or reasons, with at least one item"});
+  }
+  if (std::max(rule.exit_codes.size(), rule.reasons.size()) > kMaxRuleItems) {
+    out.push_back({path, fmt::format("must not list more than {} items", kMaxRuleItems)});
+  }
+  for (size_t i = 0; i < rule.exit_codes.size(); ++i) {
+    CheckRange(out, fmt::format("{}.exitCodes[{}]", path, i), rule.exit_codes[i], 1, kMaxExitCode);
+  }
+  static const std::regex word("[A-Za-z][A-Za-z0-9_]{0,62}");
+  for (size_t i = 0; i < rule.reasons.size(); ++i) {
+    if (!std::regex_match(rule.reasons[i], word)) {
+      out.push_back({fmt::format("{}.reasons[{}]", path, i),
+                     fmt::format("'{}' must be a word such as OOMKilled or Evicted, as "
+                                 "status.failures has it",
+                                 rule.reasons[i])});
+    }
+  }
+}
+
+void CheckRestart(Problems& out, const Restart& restart) {
   CheckRange(out, "spec.restart.maxRestarts", restart.max_restarts, 0, kMaxRestartsLimit);
   CheckRange(out, "spec.restart.maxUncountedRestarts", restart.max_uncounted_restarts, 0,
              kMaxRestartsLimit);
@@ -71,12 +90,88 @@ void CheckNumbers(Problems& out, const Spec& spec) {
                    fmt::format("{} must not be less than backoffSeconds, {}",
                                restart.max_backoff_seconds, restart.backoff_seconds)});
   }
-  CheckRange(out, "spec.progress.port", spec.progress_port, kMinProgressPort, kMaxPort);
-  if (spec.progress_port == spec.rendezvous_port) {
+  if (restart.rules.size() > kMaxRules) {
+    out.push_back({"spec.restart.rules",
+                   fmt::format("has {} rules, at most {}", restart.rules.size(), kMaxRules)});
+  }
+  for (size_t i = 0; i < restart.rules.size(); ++i) {
+    CheckRule(out, restart.rules[i], fmt::format("spec.restart.rules[{}]", i));
+  }
+}
+
+// The ports of one pod: the rendezvous and one progress port a process.
+void CheckPorts(Problems& out, const Spec& spec) {
+  CheckRange(out, "spec.rendezvous.port", spec.rendezvous_port, 1, kMaxPort);
+  const int first = spec.progress.port;
+  CheckRange(out, "spec.progress.port", first, kMinProgressPort, kMaxPort);
+  const int last = first + std::clamp(spec.processes_per_replica, 1, kMaxProcessesPerReplica) - 1;
+  if (last > kMaxPort && first <= kMaxPort) {
     out.push_back(
         {"spec.progress.port",
-         fmt::format("{} is the rendezvous port too: choose another", spec.progress_port)});
+         fmt::format("{} leaves no port for each of {} processes: choose one up to {}", first,
+                     spec.processes_per_replica, kMaxPort + 1 - spec.processes_per_replica)});
   }
+  if (first <= spec.rendezvous_port && spec.rendezvous_port <= last) {
+    out.push_back({"spec.progress.port",
+                   first == last
+                       ? fmt::format("{} is the rendezvous port too: choose another", first)
+                       : fmt::format("{} and the ports after it, one a process, include the "
+                                     "rendezvous port too, {}: choose another",
+                                     first, spec.rendezvous_port)});
+  }
+}
+
+void CheckTimers(Problems& out, const Spec& spec) {
+  CheckRange(out, "spec.startupTimeoutSeconds", spec.startup_timeout_seconds, 0,
+             kMaxTimeoutSeconds);
+  CheckRange(out, "spec.progress.stallTimeoutSeconds", spec.progress.stall_timeout_seconds, 0,
+             kMaxTimeoutSeconds);
+  if (spec.active_deadline_seconds) {
+    CheckRange(out, "spec.activeDeadlineSeconds", *spec.active_deadline_seconds, 1, INT32_MAX);
+  }
+  if (spec.ttl_seconds_after_finished) {
+    CheckRange(out, "spec.ttlSecondsAfterFinished", *spec.ttl_seconds_after_finished, 0, INT32_MAX);
+  }
+}
+
+// A label's key: a DNS subdomain and '/', which may be absent, then a name.
+bool IsLabelKey(const std::string& key) {
+  static const std::regex pattern(
+      "([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?");
+  return key.size() <= kMaxLabelKey && std::regex_match(key, pattern);
+}
+
+void CheckScheduling(Problems& out, const Spec& spec) {
+  const Scheduling& scheduling = spec.scheduling;
+  if (!scheduling.queue.empty() && !IsDns1123Label(scheduling.queue)) {
+    out.push_back({"spec.scheduling.queue",
+                   fmt::format("'{}' is not a name of a LocalQueue", scheduling.queue)});
+  }
+  if (!scheduling.topology_key.empty() && !IsLabelKey(scheduling.topology_key)) {
+    out.push_back(
+        {"spec.scheduling.topologyKey", fmt::format("'{}' must be a label of nodes, such as "
+                                                    "topology.kubernetes.io/zone",
+                                                    scheduling.topology_key)});
+  }
+  static const std::regex controller(
+      "[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?");
+  if (!spec.managed_by.empty() &&
+      (spec.managed_by.size() > kMaxManagedBy || !std::regex_match(spec.managed_by, controller))) {
+    out.push_back({"spec.managedBy",
+                   fmt::format("'{}' must be a name with a domain, such as {}, of at most {} "
+                               "characters",
+                               spec.managed_by, kManagedBy, kMaxManagedBy)});
+  }
+}
+
+void CheckNumbers(Problems& out, const Spec& spec) {
+  CheckRange(out, "spec.replicas", spec.replicas, 1, kMaxReplicas);
+  CheckRange(out, "spec.processesPerReplica", spec.processes_per_replica, 1,
+             kMaxProcessesPerReplica);
+  CheckPorts(out, spec);
+  CheckRestart(out, spec.restart);
+  CheckTimers(out, spec);
+  CheckScheduling(out, spec);
   // resource.Quantity, but no sign and no milli-bytes: a size.
   static const std::regex quantity(R"(([0-9]+)(\.[0-9]+)?(Ki|Mi|Gi|Ti|Pi|Ei|k|M|G|T|P|E)?)");
   if (!std::regex_match(spec.shm_size, quantity) ||
@@ -170,9 +265,9 @@ void CheckMounts(Problems& out, const DDPJob& job, const Json& worker, const std
     }
     const auto& checkpoint = job.spec.checkpoint;
     if (checkpoint && (at == checkpoint->path || at.starts_with(checkpoint->path + "/"))) {
-      out.push_back({field, fmt::format("'{}' would cover spec.checkpoint.path, where the claim "
-                                        "'{}' is mounted: choose another place for one of them",
-                                        at, checkpoint->claim_name)});
+      out.push_back({field, fmt::format("'{}' would cover spec.checkpoint.path, where the claim is "
+                                        "mounted: choose another place for one of them",
+                                        at)});
     }
   }
 }

@@ -117,7 +117,7 @@ Json BuildPod(const DDPJob& job, int attempt, int rank) {
   Json& worker = Worker(spec);
   PrependEnv(worker, api::RankEnv(job, attempt, rank));
   AddPort(worker, api::kRendezvousPortName, job.spec.rendezvous_port);
-  AddPort(worker, api::kProgressPortName, job.spec.progress_port);
+  AddPort(worker, api::kProgressPortName, job.spec.progress.port);
   worker.emplace("terminationMessagePolicy", "FallbackToLogsOnError");
   AddVolumes(job, rank, spec, worker);
   return {{"apiVersion", "v1"},
@@ -140,7 +140,7 @@ Json BuildService(const DDPJob& job) {
             {"selector", labels},
             {"ports",
              {port(api::kRendezvousPortName, job.spec.rendezvous_port),
-              port(api::kProgressPortName, job.spec.progress_port)}}}}};
+              port(api::kProgressPortName, job.spec.progress.port)}}}}};
 }
 
 }  // namespace ddp::job

@@ -8,7 +8,7 @@
 
 namespace ddp::job {
 
-enum class FailureAction { kFail, kRestart, kRestartUncounted };
+using api::FailureAction;
 
 struct Verdict {
   FailureAction action = FailureAction::kRestart;

@@ -25,6 +25,7 @@ struct PodRecord {
   bool ready = false;
   bool started = false;  // the worker container runs, or ran
   std::string node;      // "" until scheduled
+  std::string ip;        // "" until it has one
   // The worker container's end. A pod may end without one (evicted): then phase is kFailed.
   std::optional<int> exit_code;
   std::string reason;      // why it ended, or why it does not start (ImagePullBackOff …)
@@ -57,12 +58,25 @@ struct CreateFailure {
   std::string message;
 };
 
+// What the last pull of rank 0's /progress brought. Kept by the body in memory only, of the current
+// attempt only: after its restart the next pull fills it.
+struct ProgressPull {
+  int attempt = 0;
+  bool ok = false;    // an answer that could be read
+  std::string error;  // of a pull that failed: why, for people; the same words for the same trouble
+  TimePoint time;     // when the pull ended
+  api::Progress progress;                          // of an answer
+  std::optional<api::CheckpointState> checkpoint;  // of an answer that tells of one
+  bool operator==(const ProgressPull&) const = default;
+};
+
 struct Observed {
   api::DDPJob job;
   std::vector<api::Problem> problems;  // of ParseJob or Validate; job may be half-filled then
   std::vector<PodRecord> pods;         // all that the job's UID owns, of any attempt
   ServiceState service = ServiceState::kMissing;
   std::optional<CreateFailure> create_failure;
+  std::optional<ProgressPull> progress;
   // False on one machine: a killed process is the program's own fault, no node can prove otherwise.
   bool nodes_can_fail = true;
 };

@@ -137,6 +137,7 @@ std::optional<PodRecord> ReadPod(const Json& pod) {
   record.rank = *rank;
   record.phase = ReadPhase(pod);
   record.node = json::GetString(pod, {"spec", "nodeName"});
+  record.ip = json::GetString(pod, {"status", "podIP"});
   record.deletion_time = TimeAt(pod, {"metadata", "deletionTimestamp"});
   ReadConditions(pod, record);
   ReadInitContainers(pod, record);

@@ -84,7 +84,7 @@ Caches::Caches(const kube::Client& client, const std::string& name_space,
 void Caches::AddMetrics(controller::Metrics& metrics) const {
   for (const api::Phase phase :
        {api::Phase::kPending, api::Phase::kStarting, api::Phase::kRunning, api::Phase::kRestarting,
-        api::Phase::kSucceeded, api::Phase::kFailed}) {
+        api::Phase::kSuspended, api::Phase::kSucceeded, api::Phase::kFailed}) {
     metrics.AddGaugeFunction(
         "ddpjob_jobs", "Jobs by phase", {{"phase", api::Name(phase)}}, [this, phase] {
           return static_cast<double>(jobs_->store().CountIf(
@@ -103,8 +103,9 @@ JobReconciler::JobReconciler(Caches& caches, OwnWrites& own_writes, KubeExecutor
       executor_(executor),
       events_(events),
       clock_(clock) {
-  for (const api::Cause cause : {api::Cause::kApplication, api::Cause::kInfrastructure,
-                                 api::Cause::kPreemption, api::Cause::kStartup}) {
+  for (const api::Cause cause :
+       {api::Cause::kApplication, api::Cause::kStall, api::Cause::kInfrastructure,
+        api::Cause::kPreemption, api::Cause::kStartup}) {
     restarts_[cause] = &metrics.AddCounter("ddpjob_restarts_total", "Restarts of a whole group",
                                            {{"cause", api::Name(cause)}});
   }

@@ -54,8 +54,20 @@ job plain | accepted plain
 [ "$(kubectl get ddp plain -o jsonpath='{.spec.restart.maxRestarts} {.spec.progress.port} {.spec.shm.size}')" = '3 9410 1Gi' ] || fail defaults
 [ "$(kubectl get ddp plain -o jsonpath='{.spec.template.spec.containers[0].resources.limits.cpu}')" = 1 ] || fail 'the template is not kept'
 columns=$(kubectl get ddp plain)  # not through a pipe that closes early: kubectl would fail of it
-grep -Eq '^NAME +PHASE +READY +RESTARTS +AGE' <<<"$columns" || fail "columns: $columns"
+grep -Eq '^NAME +PHASE +READY +STEP +PERCENT +LEFT +RESTARTS +AGE' <<<"$columns" || fail "columns: $columns"
 job full 'checkpoint: {path: /c, claimName: c, mount: All}' | accepted checkpoint
+claim='{spec: {accessModes: [ReadWriteMany], resources: {requests: {storage: 1Gi}}, notYetInvented: 1}}'
+job everything "checkpoint: {path: /c, claimTemplate: $claim, retain: Delete}
+  processesPerReplica: 4
+  restart: {rules: [{exitCodes: [3, 4], action: Fail}, {reasons: [OOMKilled], action: RestartUncounted}]}
+  startupTimeoutSeconds: 60
+  progress: {stallTimeoutSeconds: 120, onStall: Report}
+  activeDeadlineSeconds: 3600
+  ttlSecondsAfterFinished: 0
+  cleanPodPolicy: All
+  managedBy: example.com/other
+  scheduling: {gang: Kubernetes, queue: q, topologyKey: topology.kubernetes.io/zone, topologyMode: Required}" | accepted everything
+[ "$(kubectl get ddp everything -o jsonpath='{.spec.checkpoint.claimTemplate.spec.notYetInvented}')" = 1 ] || fail 'the claim template is not kept'
 job "$(printf 'a%.0s' {1..54})" | accepted 'longest name'
 
 job "$(printf 'a%.0s' {1..55})" | refused 'metadata.name is too long, because pods are named <name>-<attempt>-<rank> within 63 characters'
@@ -64,12 +76,39 @@ job 9mnist | refused 'metadata.name must be lower-case letters'
 replicas='replicas: 11' job "$(printf 'a%.0s' {1..54})" | refused 'metadata.name is too long'
 replicas='replicas: 0' job a | refused 'spec.replicas: Invalid value: 0'
 replicas='replica: 2' job a | refused 'unknown field "spec.replica"'
-job a 'suspend: true' | refused 'unknown field "spec.suspend"'
+job a 'mood: good' | refused 'unknown field "spec.mood"'
+job a 'suspend: "yes"' | refused 'spec.suspend'
 job a 'progress: {port: 80}' | refused 'spec.progress.port: Invalid value: 80'
 job a 'progress: {port: 29500}' | refused 'is the rendezvous port too'
 job a 'shm: {size: big}' | refused 'spec.shm.size'
 job a 'restart: {backoffSeconds: 9, maxBackoffSeconds: 5}' | refused 'must not be less than backoffSeconds'
-job a 'checkpoint: {path: /c}' | refused 'spec.checkpoint.claimName: Required value'
+job a 'checkpoint: {path: /c}' | refused 'must have either claimName or claimTemplate'
+job a "checkpoint: {path: /c, claimName: c, claimTemplate: $claim}" | refused 'must have either claimName or claimTemplate'
+job a 'checkpoint: {path: /c, claimName: c, retain: Keep}' | refused 'is for a claim from claimTemplate'
+job a 'checkpoint: {path: /c, claimTemplate: {spec: {resources: {}}}}' | refused 'spec.checkpoint.claimTemplate.spec.accessModes: Required value'
+job a 'checkpoint: {path: /c, claimName: c, mount: Some}' | refused 'spec.checkpoint.mount'
+job a 'processesPerReplica: 0' | refused 'spec.processesPerReplica: Invalid value: 0'
+job a 'progress: {port: 65529}
+  processesPerReplica: 8' | refused 'leaves no port for each process'
+job a 'progress: {port: 29493}
+  processesPerReplica: 8' | refused 'is the rendezvous port too'
+job a 'progress: {stallTimeoutSeconds: -1}' | refused 'spec.progress.stallTimeoutSeconds'
+job a 'progress: {onStall: Nap}' | refused 'spec.progress.onStall'
+job a 'startupTimeoutSeconds: -1' | refused 'spec.startupTimeoutSeconds'
+job a 'activeDeadlineSeconds: 0' | refused 'spec.activeDeadlineSeconds'
+job a 'ttlSecondsAfterFinished: -1' | refused 'spec.ttlSecondsAfterFinished'
+job a 'cleanPodPolicy: Some' | refused 'spec.cleanPodPolicy'
+job a 'managedBy: me' | refused 'spec.managedBy'
+job a 'scheduling: {gang: Herd}' | refused 'spec.scheduling.gang'
+job a 'scheduling: {queue: Q}' | refused 'spec.scheduling.queue'
+job a 'scheduling: {topologyKey: a b}' | refused 'spec.scheduling.topologyKey'
+job a 'scheduling: {topologyMode: Maybe}' | refused 'spec.scheduling.topologyMode'
+job a 'restart: {rules: [{action: Fail}]}' | refused 'must have either exitCodes or reasons'
+job a 'restart: {rules: [{exitCodes: [1], reasons: [A], action: Fail}]}' | refused 'must have either exitCodes or reasons'
+job a 'restart: {rules: [{exitCodes: [0], action: Fail}]}' | refused 'spec.restart.rules[0].exitCodes[0]'
+job a 'restart: {rules: [{exitCodes: [], action: Fail}]}' | refused 'spec.restart.rules[0].exitCodes'
+job a 'restart: {rules: [{reasons: [no word], action: Fail}]}' | refused 'spec.restart.rules[0].reasons[0]'
+job a 'restart: {rules: [{exitCodes: [1]}]}' | refused 'spec.restart.rules[0].action: Required value'
 job a 'checkpoint: {path: c, claimName: c}' | refused 'spec.checkpoint.path'
 job a 'checkpoint: {path: /a/../b, claimName: c}' | refused 'must be an absolute folder'
 template='restartPolicy: OnFailure' job a | refused 'must be Never or absent'
@@ -84,12 +123,30 @@ containers='[{name: w, volumeMounts: [{name: v, mountPath: /dev/shm}]}]' job a |
 containers='[{name: w, volumeMounts: [{name: v, mountPath: /c/x}]}]' job a 'checkpoint: {path: /c, claimName: c}' | refused 'is covered by a volumeMount'
 containers='[{name: side, env: [{name: RANK, value: "1"}]}, {name: worker}]' job side | accepted 'a sidecar with RANK'
 
-patch() { kubectl patch ddp plain --type merge -p "$1" 2>&1; }
-patch '{"spec":{"restart":{"maxRestarts":9}}}' >/dev/null || fail 'maxRestarts can not be changed'
-for change in '{"replicas":3}' '{"template":{"spec":{"nodeSelector":{"a":"b"}}}}' '{"restart":{"backoffSeconds":7}}' \
-  '{"checkpoint":{"path":"/c","claimName":"c"}}' '{"rendezvous":{"port":1}}' '{"shm":{"size":"2Gi"}}'; do
-  said=$(patch "{\"spec\":$change}") && fail "changed: $change"
-  grep -q 'changed after creation' <<<"$said" || fail "$change: $said"
+patch() { kubectl patch ddp plain --type merge -p "{\"spec\":$1}" 2>&1; }
+for change in '{"restart":{"maxRestarts":9}}' '{"activeDeadlineSeconds":9}' '{"ttlSecondsAfterFinished":9}'; do
+  said=$(patch "$change") || fail "can not be changed: $change: $said"
+done
+fixed=('{"replicas":3}' '{"template":{"spec":{"nodeSelector":{"a":"b"}}}}' '{"restart":{"backoffSeconds":7}}' '{"restart":{"gracePeriodSeconds":7}}'
+  '{"restart":{"rules":[{"exitCodes":[1],"action":"Fail"}]}}' '{"checkpoint":{"path":"/c","claimName":"c"}}' '{"rendezvous":{"port":1}}'
+  '{"shm":{"size":"2Gi"}}' '{"processesPerReplica":2}' '{"progress":{"stallTimeoutSeconds":5}}' '{"startupTimeoutSeconds":5}'
+  '{"cleanPodPolicy":"All"}' '{"scheduling":{"queue":"q"}}' '{"suspend":true,"replicas":3}')
+for change in "${fixed[@]}"; do
+  said=$(patch "$change") && fail "changed: $change"
+  grep -q 'changed unless the job is suspended' <<<"$said" || fail "$change: $said"
+done
+patch '{"suspend":true}' >/dev/null || fail 'suspend can not be set'
+for change in "${fixed[@]}"; do
+  said=$(patch "$change") || fail "not changed while suspended: $change: $said"
+done
+said=$(patch '{"managedBy":"example.com/other"}') && fail 'managedBy was changed'
+grep -q "managedBy can't be changed after creation" <<<"$said" || fail "managedBy: $said"
+said=$(patch '{"suspend":false,"template":{"spec":{"nodeSelector":{"a":"c"}}}}') || fail "not changed while resumed: $said"
+said=$(patch '{"replicas":4}') && fail 'changed after it was resumed'
+
+explained=$(kubectl explain ddpjob.spec.restart)
+for word in maxRestarts rules 'The whole group restarts together'; do
+  grep -qF -- "$word" <<<"$explained" || fail "kubectl explain says nothing of: $word"
 done
 
 [ "$failures" = 0 ] || exit 1

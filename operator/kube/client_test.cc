@@ -7,6 +7,7 @@
 #include <future>
 
 #include "operator/kube/fake_server.h"
+#include "operator/kube/read_only.h"
 
 namespace ddp::kube {
 namespace {
@@ -268,6 +269,28 @@ TEST(Transport, RefusesAddressesThatCannotWork) {
     const auto refused = MakeHttpTransport(options);
     ASSERT_FALSE(refused) << row.server;
     EXPECT_THAT(refused.error().message, HasSubstr(row.why));
+  }
+}
+
+TEST(ReadOnly, LetsOnlyReadingThrough) {
+  Recorder server([](FakeConnection& connection, const SeenRequest& /*request*/) {
+    connection.Reply(200, R"({"items":[]})");
+  });
+  Client client(MakeReadOnly(Transport(server.url())), nullptr);
+  EXPECT_TRUE(client.List(kPods, "default", {}));
+  EXPECT_TRUE(client.Watch(kPods, "default", {}, {}, [](std::string_view) { return true; }));
+  const json::Json object = {{"metadata", {{"name", "a"}}}};
+  const Selection one{"a=b", ""};
+  for (const ErrorCode code :
+       {client.Create(kPods, "default", object).error().code,
+        client.Update(kJobs, "default", "a", object, "status").error().code,
+        client.Patch(kJobs, "default", "a", PatchType::kMerge, object).error().code,
+        client.Delete(kPods, "default", "a").error().code,
+        client.DeleteCollection(kPods, "default", one).error().code}) {
+    EXPECT_EQ(code, ErrorCode::kForbidden);
+  }
+  for (const SeenRequest& request : server.seen()) {
+    EXPECT_EQ(request.method, "GET");
   }
 }
 

@@ -56,10 +56,12 @@ Result<std::string> DecodeBase64(const std::string& text) {
 // One kubeconfig file while it is read: knows its place for messages and relative paths.
 class Kubeconfig {
  public:
-  Kubeconfig(std::string path, Json root) : path_(std::move(path)), root_(std::move(root)) {}
+  Kubeconfig(std::string path, Json root, std::string context)
+      : path_(std::move(path)), root_(std::move(root)), context_(std::move(context)) {}
 
   Result<ClusterConfig> Load() const {
-    const std::string context_name = json::GetString(root_, {"current-context"});
+    const std::string context_name =
+        context_.empty() ? json::GetString(root_, {"current-context"}) : context_;
     if (context_name.empty()) {
       return Bad("current-context", "is missing: choose one with `kubectl config use-context`");
     }
@@ -184,6 +186,7 @@ class Kubeconfig {
 
   const std::string path_;
   const Json root_;
+  const std::string context_;
 };
 
 }  // namespace
@@ -198,12 +201,17 @@ TransportOptions ClusterConfig::ToTransportOptions(std::string user_agent) const
   return options;
 }
 
-Result<ClusterConfig> LoadKubeconfig(const std::string& path) {
+Result<ClusterConfig> LoadKubeconfig(const std::string& path, const std::string& context) {
   std::ifstream in(path, std::ios::binary);
   if (!in) {
     return Error{ErrorCode::kNotFound, fmt::format("kubeconfig {}: cannot be read", path)};
   }
   const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  return ParseKubeconfig(text, path, context);
+}
+
+Result<ClusterConfig> ParseKubeconfig(const std::string& text, const std::string& path,
+                                      const std::string& context) {
   auto documents = json::ParseYaml(text);
   if (!documents) {
     return Error{ErrorCode::kInvalid,
@@ -212,7 +220,7 @@ Result<ClusterConfig> LoadKubeconfig(const std::string& path) {
   if (documents->size() != 1 || !documents->front().is_object()) {
     return Error{ErrorCode::kInvalid, fmt::format("kubeconfig {}: is not one YAML map", path)};
   }
-  return Kubeconfig(path, std::move(documents->front())).Load();
+  return Kubeconfig(path, std::move(documents->front()), context).Load();
 }
 
 Result<ClusterConfig> LoadInCluster(const Getenv& env, const std::string& root) {
@@ -245,9 +253,10 @@ Result<ClusterConfig> LoadInCluster(const Getenv& env, const std::string& root) 
   return config;
 }
 
-Result<ClusterConfig> LoadConfig(const std::string& kubeconfig_flag, const Getenv& env) {
+Result<ClusterConfig> LoadConfig(const std::string& kubeconfig_flag, const Getenv& env,
+                                 const std::string& context) {
   if (!kubeconfig_flag.empty()) {
-    return LoadKubeconfig(kubeconfig_flag);
+    return LoadKubeconfig(kubeconfig_flag, context);
   }
   const char* variable = env("KUBECONFIG");
   if (variable != nullptr && *variable != '\0') {
@@ -257,15 +266,15 @@ Result<ClusterConfig> LoadConfig(const std::string& kubeconfig_flag, const Geten
                                "supported, name one with --kubeconfig",
                                variable)};
     }
-    return LoadKubeconfig(variable);
+    return LoadKubeconfig(variable, context);
   }
-  if (env("KUBERNETES_SERVICE_HOST") != nullptr) {
+  if (context.empty() && env("KUBERNETES_SERVICE_HOST") != nullptr) {
     return LoadInCluster(env);
   }
   const char* home = env("HOME");
   const std::string path = std::string(home != nullptr ? home : "") + "/.kube/config";
   if (home != nullptr && std::filesystem::exists(path)) {
-    return LoadKubeconfig(path);
+    return LoadKubeconfig(path, context);
   }
   return Error{
       ErrorCode::kNotFound,

@@ -24,10 +24,14 @@ struct ClusterConfig {
   TransportOptions ToTransportOptions(std::string user_agent) const;
 };
 
-// A kubeconfig's current context. Errors name the file and the key. What is not supported is
-// refused with a sentence, never ignored: exec and auth-provider plugins, user/password,
-// insecure-skip-tls-verify, proxy-url, tls-server-name, impersonation.
-base::Result<ClusterConfig> LoadKubeconfig(const std::string& path);
+// A context of a kubeconfig, "" for its current one. Errors name the file and the key. What is not
+// supported is refused with a sentence, never ignored: exec and auth-provider plugins,
+// user/password, insecure-skip-tls-verify, proxy-url, tls-server-name, impersonation.
+base::Result<ClusterConfig> LoadKubeconfig(const std::string& path,
+                                           const std::string& context = "");
+// The same from text; `path` is what errors name and relative file names start from.
+base::Result<ClusterConfig> ParseKubeconfig(const std::string& text, const std::string& path,
+                                            const std::string& context = "");
 
 using Getenv = std::function<const char*(const char*)>;
 
@@ -35,7 +39,9 @@ using Getenv = std::function<const char*(const char*)>;
 base::Result<ClusterConfig> LoadInCluster(
     const Getenv& env, const std::string& root = "/var/run/secrets/kubernetes.io/serviceaccount");
 
-// The file given, else $KUBECONFIG, else the pod's service account, else ~/.kube/config.
-base::Result<ClusterConfig> LoadConfig(const std::string& kubeconfig_flag, const Getenv& env);
+// The file given, else $KUBECONFIG, else the pod's service account, else ~/.kube/config. A context
+// named means a kubeconfig, never the pod's account.
+base::Result<ClusterConfig> LoadConfig(const std::string& kubeconfig_flag, const Getenv& env,
+                                       const std::string& context = "");
 
 }  // namespace ddp::kube

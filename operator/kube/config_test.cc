@@ -56,6 +56,21 @@ TEST_F(Files, ReadsEmbeddedAndFileCredentials) {
   EXPECT_EQ(config->token, nullptr);
 }
 
+TEST_F(Files, TakesTheContextThatIsNamed) {
+  const std::string text =
+      "current-context: a\ncontexts:\n- {name: a, context: {cluster: k, namespace: first}}\n"
+      "- {name: b, context: {cluster: k, namespace: second}}\n"
+      "clusters:\n- {name: k, cluster: {server: 'http://h'}}\n";
+  EXPECT_EQ(ParseKubeconfig(text, "f")->default_namespace, "first");
+  EXPECT_EQ(ParseKubeconfig(text, "f", "b")->default_namespace, "second");
+  const auto missing = ParseKubeconfig(text, "f", "c");
+  ASSERT_FALSE(missing);
+  EXPECT_THAT(missing.error().message, HasSubstr("no entry named 'c'"));
+  // In a pod, a context that is named is looked for in a file.
+  const auto env = Env({{"KUBERNETES_SERVICE_HOST", "10.0.0.1"}, {"HOME", root_}});
+  EXPECT_EQ(LoadConfig("", env, "b").error().code, base::ErrorCode::kNotFound);
+}
+
 TEST_F(Files, ReadsTokens) {
   auto config = LoadKubeconfig(Kubeconfig("{server: 'http://h'}", "{token: abc}"));
   ASSERT_TRUE(config);

@@ -5,10 +5,12 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -68,15 +70,17 @@ class FakeConnection {
     return request;
   }
 
-  void Write(const std::string& text) {
+  // False: the peer has gone.
+  bool Write(const std::string& text) {
     size_t sent = 0;
     while (sent < text.size()) {
       const ssize_t n = send(socket_, text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
       if (n <= 0) {
-        return;
+        return false;
       }
       sent += static_cast<size_t>(n);
     }
+    return true;
   }
   void Reply(int status, const std::string& body, const std::string& headers = "") {
     Write("HTTP/1.1 " + std::to_string(status) + " x\r\nContent-Type: application/json\r\n" +
@@ -86,12 +90,17 @@ class FakeConnection {
     Write(
         "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n");
   }
-  void Chunk(const std::string& data) {
+  bool Chunk(const std::string& data) {
     char size[16];
     std::snprintf(size, sizeof size, "%zx\r\n", data.size());
-    Write(size + data + "\r\n");
+    return Write(size + data + "\r\n");
   }
   void EndChunked() { Write("0\r\n\r\n"); }
+  // False: the peer has gone, or the server ends. True: it has not after that time.
+  bool WaitForPeer(std::chrono::milliseconds at_most) {
+    pollfd wait{socket_, POLLIN | POLLRDHUP, 0};
+    return poll(&wait, 1, static_cast<int>(at_most.count())) == 0 || Fill();
+  }
   // The peer's end, or the end of the server: returns then.
   void WaitForPeerToClose() {
     while (Fill()) {

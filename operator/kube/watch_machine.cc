@@ -127,6 +127,19 @@ class Stepper {
 
 }  // namespace
 
+WatchLine ParseWatchLine(std::string_view text) {
+  auto parsed = json::Parse(text);
+  if (!parsed) {
+    return {"ERROR", {{"kind", "Status"}, {"code", 500}, {"message", parsed.error().message}}};
+  }
+  const auto type = parsed->find("type");
+  const auto object = parsed->find("object");
+  if (type == parsed->end() || !type->is_string() || object == parsed->end()) {
+    return {"ERROR", *std::move(parsed)};
+  }
+  return {type->get<std::string>(), std::move(*object)};
+}
+
 WatchOutput FirstRequest(const WatchState& state, double random) {
   WatchState copy = state;
   return Stepper(copy, {}, random).Then({}, milliseconds(0));

@@ -44,6 +44,8 @@ struct WatchLine {       // one decoded line of the stream
   std::string type;      // ADDED, MODIFIED, DELETED, BOOKMARK, ERROR
   json::Json object;
 };
+// A line that is no event becomes an ERROR event: some servers write a bare Status.
+WatchLine ParseWatchLine(std::string_view text);
 struct WatchClosed {};  // the server ended the stream cleanly
 struct RequestFailed {  // a list or a watch, at its start or in the middle
   ApiError error;

@@ -40,7 +40,7 @@ class ClientWatchSource : public WatchSource {
         client_.Watch(resource_, namespace_, options, std::move(stop), [&](std::string_view bytes) {
           decoded = decoder.Feed(bytes, [&](std::string_view text) {
             if (wanted) {
-              auto line = ParseLine(text);
+              auto line = ParseWatchLine(text);
               wanted = on_line(std::move(line));
             }
           });
@@ -56,20 +56,6 @@ class ClientWatchSource : public WatchSource {
   }
 
  private:
-  // A line that is no event becomes an ERROR event: some servers write a bare Status.
-  static WatchLine ParseLine(std::string_view text) {
-    auto parsed = json::Parse(text);
-    if (!parsed) {
-      return {"ERROR", {{"kind", "Status"}, {"code", 500}, {"message", parsed.error().message}}};
-    }
-    const auto type = parsed->find("type");
-    const auto object = parsed->find("object");
-    if (type == parsed->end() || !type->is_string() || object == parsed->end()) {
-      return {"ERROR", *std::move(parsed)};
-    }
-    return {type->get<std::string>(), std::move(*object)};
-  }
-
   Client client_;
   const Resource resource_;
   const std::string namespace_;

@@ -29,6 +29,7 @@ FORBIDDEN = {
 BEHIND_AN_INTERFACE = {
     r"cpprest/|pplx/": {"operator/kube": 2},
     r"yaml-cpp/": {"operator/json": 2, "runtime/train": 2},
+    r"boost/": {"operator/ddpjob": 1},
     r"prometheus/|CivetServer": {"operator/controller": 2, "runtime/health": 2},
 }
 

@@ -1,39 +1,33 @@
 // ddp-operator: reads its options, connects the parts, runs until told to stop.
 //
-// Order of life: health server, informers (a standby watches too, so that it takes over warm),
-// election, workers. On SIGTERM: workers finish what they do (10 s), informers end, events are
-// sent, the lease is released. A lost lease ends the program at once, with code 1: somebody else
-// may act already. Being killed at any moment is safe, so no more is needed.
+// Order of life: health and metrics servers, informers (a standby watches too, so that it takes
+// over warm), election, workers. On SIGTERM: workers finish what they do (10 s), informers end,
+// events are sent, the lease is released. A lost lease ends the program at once, with code 1:
+// somebody else may act already. Being killed at any moment is safe, so no more is needed.
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdlib>
 #include <random>
 #include <thread>
 
 #include "operator/base/log.h"
-#include "operator/controller/health_server.h"
+#include "operator/controller/http_server.h"
 #include "operator/controller/leader_elector.h"
 #include "operator/controller/manager.h"
+#include "operator/controller/pages.h"
+#include "operator/ddpjob/job_metrics.h"
+#include "operator/ddpjob/progress/progress_puller.h"
 #include "operator/ddpjob/reconciler.h"
 #include "operator/kube/config.h"
+#include "operator/kube/read_only.h"
+#include "operator/options.h"
 
 namespace ddp {
 namespace {
 
 constexpr const char* kName = "ddp-operator";
-
-struct Options {
-  std::string kubeconfig;
-  std::string name_space;
-  bool leader_elect = false;
-  std::string lease_namespace;
-  int workers = 4;
-  int health_port = 8080;
-  std::string log_level = "info";
-};
 
 std::string Identity() {
   char host[256] = "unknown";
@@ -96,35 +90,40 @@ class Operator {
         caches_(client_, options.name_space, queue_, own_writes_),
         executor_(client_, own_writes_, metrics_),
         events_(client_, metrics_, kName, identity_),
-        reconciler_(caches_, own_writes_, executor_, events_, metrics_),
+        puller_(PullCallbacks()),
+        reconciler_(caches_, own_writes_, executor_, events_, metrics_,
+                    {.puller = &puller_, .dry_run = options_.dry_run}),
         controller_("ddpjob", queue_, reconciler_, metrics_, options.workers),
         leading_(metrics_.AddGauge("leader_election_master_status",
                                    "1 while this one leads, or needs not to", {{"name", kName}})) {
     controller::AddProcessMetrics(metrics_);
     caches_.AddMetrics(metrics_);
+    if (options_.job_metrics) {
+      metrics_.AddCollector([this] { return job::JobMetrics(caches_.jobs().store()); });
+    }
     manager_.Add(caches_.jobs());
     manager_.Add(caches_.pods());
     manager_.Add(caches_.services());
     manager_.Add(controller_);
-    if (options.leader_elect) {
+    if (options.leader_elect && !options.dry_run) {
       const std::string name_space =
           options.lease_namespace.empty() ? config.default_namespace : options.lease_namespace;
       lease_ = kube::MakeLeaseClient(client_, name_space, kName);
       elector_ = std::make_unique<controller::LeaderElector>(
-          *lease_, controller::LeaderElector::Options{.identity = identity_});
+          *lease_, Election(identity_, options.lease_duration));
     }
   }
 
   int Run(const std::stop_token& stop) {
-    auto health = controller::HealthServer::Start(
-        options_.health_port, metrics_,
-        [this] { return elector_ != nullptr ? elector_->Health() : std::string(); },
-        [this] { return manager_.synced() ? "" : std::string("caches are not filled yet"); });
-    if (!health) {
-      return FailWith(health.error());
+    if (auto serving = Serve(); !serving) {
+      return FailWith(serving.error());
     }
-    base::Log(base::Level::kInfo, "started",
-              {{"version", DDP_VERSION}, {"health_port", (*health)->port()}});
+    base::Log(
+        base::Level::kInfo, "started",
+        {{"version", DDP_VERSION},
+         {"health_port", health_->port()},
+         {"metrics_port", metrics_server_ != nullptr ? metrics_server_->port() : health_->port()},
+         {"dry_run", options_.dry_run}});
     manager_.StartSources();
     const int code = elector_ != nullptr ? RunElected(stop) : RunWorkers(stop);
     base::Log(base::Level::kInfo, "stopped");
@@ -139,11 +138,86 @@ class Operator {
     return controller::RateLimiter(options);
   }
 
+  // Probes and metrics; on two ports where the metrics want one of their own.
+  base::Result<base::Done> Serve() {
+    controller::Pages pages;
+    pages.healthy = [this] { return elector_ != nullptr ? elector_->Health() : std::string(); };
+    pages.ready = [this] {
+      return manager_.synced() ? std::string() : std::string("caches are not filled yet");
+    };
+    if (options_.metrics_port) {
+      controller::Pages metrics;
+      metrics.metrics = &metrics_;
+      if (!options_.metrics_token_file.empty()) {
+        token_ = std::make_unique<kube::TokenFile>(options_.metrics_token_file);
+        metrics.token = [this] { return token_->Token(); };
+      }
+      auto server = controller::HttpServer::Start(MetricsServing(), controller::Serve(metrics));
+      if (!server) {
+        return server.error();
+      }
+      metrics_server_ = *std::move(server);
+      AddCertificateExpiry();
+    } else {
+      pages.metrics = &metrics_;
+    }
+    auto server = controller::HttpServer::Start(
+        {options_.health_port, std::nullopt, "--health-port"}, controller::Serve(pages));
+    if (!server) {
+      return server.error();
+    }
+    health_ = *std::move(server);
+    return base::Done{};
+  }
+
+  controller::HttpServer::Options MetricsServing() const {
+    controller::HttpServer::Options serving{*options_.metrics_port, std::nullopt, "--metrics-port"};
+    if (!options_.metrics_certificate.empty()) {
+      serving.tls.emplace(
+          controller::HttpServer::Tls{options_.metrics_certificate, options_.metrics_key});
+    }
+    return serving;
+  }
+
+  void AddCertificateExpiry() {
+    if (metrics_server_->certificate_expiry()) {
+      metrics_.AddGaugeFunction(
+          "ddpjob_metrics_certificate_expiry_timestamp_seconds",
+          "When the certificate of the metrics runs out", {}, [this] {
+            return std::chrono::duration<double>(
+                       metrics_server_->certificate_expiry()->time_since_epoch())
+                .count();
+          });
+    }
+  }
+
+  job::ProgressPuller::Callbacks PullCallbacks() {
+    auto& ok = metrics_.AddCounter("ddpjob_progress_pulls_total",
+                                   "Times that rank 0 of a job was asked for its progress",
+                                   {{"result", "ok"}});
+    auto& failed = metrics_.AddCounter("ddpjob_progress_pulls_total",
+                                       "Times that rank 0 of a job was asked for its progress",
+                                       {{"result", "failed"}});
+    return {[this](const std::string& key) { queue_.Add(key); },
+            [&ok, &failed](const std::string& /*key*/, const auto& reply) {
+              (reply ? ok : failed).Increment();
+            }};
+  }
+
   int RunWorkers(const std::stop_token& stop) {
     leading_.Set(1);
     auto result = manager_.Run(stop);
     leading_.Set(0);
     return result ? 0 : FailWith(result.error());
+  }
+
+  // In client-go's proportions: 15 s, 10 s, 2 s.
+  static controller::LeaderElector::Options Election(const std::string& identity,
+                                                     std::chrono::milliseconds lease) {
+    return {.identity = identity,
+            .lease_duration = lease,
+            .renew_deadline = lease * 2 / 3,
+            .retry_period = lease * 2 / 15};
   }
 
   int RunElected(const std::stop_token& stop) {
@@ -173,12 +247,16 @@ class Operator {
   job::Caches caches_;
   job::KubeExecutor executor_;
   controller::EventRecorder events_;
+  job::ProgressPuller puller_;
   job::JobReconciler reconciler_;
   controller::Controller controller_;
   controller::Gauge& leading_;
   controller::Manager manager_;
   std::unique_ptr<kube::LeaseClient> lease_;
   std::unique_ptr<controller::LeaderElector> elector_;
+  std::unique_ptr<kube::TokenSource> token_;
+  std::unique_ptr<controller::HttpServer> metrics_server_;  // the servers ask all of the above
+  std::unique_ptr<controller::HttpServer> health_;
 };
 
 int Start(const Options& options) {
@@ -194,36 +272,20 @@ int Start(const Options& options) {
   if (!transport) {
     return FailWith(transport.error());
   }
-  Operator program(options, *std::move(transport), *config);
+  std::shared_ptr<kube::HttpTransport> shared = *std::move(transport);
+  Operator program(options, options.dry_run ? kube::MakeReadOnly(std::move(shared)) : shared,
+                   *config);
   return program.Run(stop.get_token());
 }
 
 int Main(int argc, char** argv) {
-  Options options;
-  CLI::App app("Runs DDPJobs: keeps one pod per rank and restarts the group when one is lost.",
-               kName);
-  app.add_option("--kubeconfig", options.kubeconfig,
-                 "Cluster to talk to (default: $KUBECONFIG, the pod's service account, or "
-                 "~/.kube/config)");
-  app.add_option("--namespace", options.name_space, "Look at this namespace only (default: all)");
-  app.add_flag("--leader-elect", options.leader_elect,
-               "Of several operators only the one that holds the lease acts");
-  app.add_option("--lease-namespace", options.lease_namespace,
-                 "Where the lease is (default: the pod's or the kubeconfig's namespace)");
-  app.add_option("--workers", options.workers, "Jobs looked at in parallel")
-      ->check(CLI::Range(1, 256))
-      ->capture_default_str();
-  app.add_option("--health-port", options.health_port,
-                 "Port of /metrics, /healthz and /readyz; 0: any free one")
-      ->check(CLI::Range(0, 65535))
-      ->capture_default_str();
-  app.add_option("--log-level", options.log_level, "debug, info, warning or error")
-      ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
-      ->capture_default_str();
-  app.set_version_flag("--version", std::string(kName) + " " + DDP_VERSION);
-  CLI11_PARSE(app, argc, argv);
-  base::SetLogLevel(options.log_level);
-  return Start(options);
+  const auto parsed = ParseOptions({argv + 1, argv + argc});
+  if (!parsed.options) {
+    fmt::print(parsed.exit_code == 0 ? stdout : stderr, "{}", parsed.text);
+    return parsed.exit_code;
+  }
+  base::SetLogLevel(parsed.options->log_level);
+  return Start(*parsed.options);
 }
 
 }  // namespace

@@ -1,16 +1,10 @@
-// Manager, controller and health server together, with scripted sources and reconcilers.
+// Manager and controller together, with scripted sources and reconcilers.
 #include "operator/controller/manager.h"
 
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <future>
-
-#include "operator/controller/health_server.h"
 
 namespace ddp::controller {
 namespace {
@@ -147,46 +141,6 @@ TEST_F(ManagerTest, AReconcileThatHangsIsToldToGiveUp) {
   controller.Stop(milliseconds(10));
 }
 
-std::string HttpGet(int port, const std::string& path, const std::string& method = "GET") {
-  const int connection = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  std::string answer;
-  if (connect(connection, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) {
-    const std::string request =
-        method + " " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
-    send(connection, request.data(), request.size(), MSG_NOSIGNAL);
-    char bytes[4096];
-    for (ssize_t n = 0; (n = recv(connection, bytes, sizeof bytes, 0)) > 0;) {
-      answer.append(bytes, static_cast<size_t>(n));
-    }
-  }
-  close(connection);
-  return answer;
-}
-
-TEST_F(ManagerTest, HealthServerAnswersAndSaysWhatIsWrong) {
-  std::atomic<bool> well{true};
-  const auto check = [&] { return well ? std::string() : std::string("lease is late"); };
-  auto server = HealthServer::Start(0, metrics_, check, check);
-  ASSERT_TRUE(server);
-  const int port = (*server)->port();
-  EXPECT_GT(port, 0);
-  EXPECT_THAT(HttpGet(port, "/healthz"), HasSubstr("200 OK"));
-  EXPECT_THAT(HttpGet(port, "/metrics"), HasSubstr("workqueue_depth"));
-  EXPECT_THAT(HttpGet(port, "/other"), HasSubstr(" 404 "));
-  EXPECT_THAT(HttpGet(port, "/healthz", "POST"), HasSubstr(" 404 "));
-  well = false;
-  EXPECT_THAT(HttpGet(port, "/readyz"), HasSubstr("503"));
-  EXPECT_THAT(HttpGet(port, "/healthz"), HasSubstr("lease is late"));
-
-  const auto second = HealthServer::Start(port, metrics_, check, check);
-  ASSERT_FALSE(second);
-  EXPECT_THAT(second.error().message, HasSubstr("--health-port"));
-}
-
 TEST(MetricsTest, WritesPrometheusText) {
   Metrics metrics;
   metrics.AddCounter("c_total", "help", {{"k", "v"}}).Increment(2);
@@ -196,10 +150,14 @@ TEST(MetricsTest, WritesPrometheusText) {
   RequestCounter requests(metrics);
   requests.Count("GET", "200");
   requests.Count("GET", "200");
+  metrics.AddCollector([] {
+    return std::vector<GaugeFamily>{{"things", "help", {{{{"name", "a\"b"}}, 1}, {{}, 2}}}};
+  });
   const std::string text = metrics.Text();
-  for (const char* line : {"c_total{k=\"v\"} 2", "g 0.5", "h_bucket{le=\"1\"} 0",
-                           "h_bucket{le=\"2\"} 1", "process_resident_memory_bytes",
-                           "rest_client_requests_total{code=\"200\",method=\"GET\"} 2"}) {
+  for (const char* line :
+       {"# TYPE things gauge", "things{name=\"a\\\"b\"} 1", "things 2", "c_total{k=\"v\"} 2",
+        "g 0.5", "h_bucket{le=\"1\"} 0", "h_bucket{le=\"2\"} 1", "process_resident_memory_bytes",
+        "rest_client_requests_total{code=\"200\",method=\"GET\"} 2"}) {
     EXPECT_THAT(text, HasSubstr(line));
   }
 }

@@ -42,6 +42,23 @@ class PromHistogram : public Histogram {
   prometheus::Histogram& histogram_;
 };
 
+prometheus::MetricFamily ToPrometheus(GaugeFamily& family) {
+  prometheus::MetricFamily out;
+  out.name = std::move(family.name);
+  out.help = std::move(family.help);
+  out.type = prometheus::MetricType::Gauge;
+  out.metric.reserve(family.samples.size());
+  for (GaugeFamily::Sample& sample : family.samples) {
+    prometheus::ClientMetric& metric = out.metric.emplace_back();
+    metric.gauge.value = sample.value;
+    metric.label.reserve(sample.labels.size());
+    for (const auto& [name, value] : sample.labels) {
+      metric.label.push_back({name, value});
+    }
+  }
+  return out;
+}
+
 double ResidentBytes() {
   std::ifstream statm("/proc/self/statm");
   double total = 0;
@@ -74,6 +91,7 @@ struct Metrics::Impl {
   std::deque<std::unique_ptr<Gauge>> gauges;
   std::deque<std::unique_ptr<Histogram>> histograms;
   std::deque<Function> functions;
+  std::deque<std::function<std::vector<GaugeFamily>()>> collectors;
 };
 
 Metrics::Metrics() : impl_(std::make_unique<Impl>()) {}
@@ -107,12 +125,23 @@ void Metrics::AddGaugeFunction(const std::string& name, const std::string& help,
   impl_->functions.push_back({family.Add(labels), std::move(value)});
 }
 
+void Metrics::AddCollector(std::function<std::vector<GaugeFamily>()> collect) {
+  std::lock_guard lock(impl_->mutex);
+  impl_->collectors.push_back(std::move(collect));
+}
+
 std::string Metrics::Text() const {
   std::lock_guard lock(impl_->mutex);
   for (const Impl::Function& function : impl_->functions) {
     function.gauge.Set(function.value());
   }
-  return prometheus::TextSerializer().Serialize(impl_->registry.Collect());
+  std::vector<prometheus::MetricFamily> families = impl_->registry.Collect();
+  for (const auto& collect : impl_->collectors) {
+    for (GaugeFamily& family : collect()) {
+      families.push_back(ToPrometheus(family));
+    }
+  }
+  return prometheus::TextSerializer().Serialize(families);
 }
 
 struct RequestCounter::Impl {

@@ -41,6 +41,17 @@ class Histogram {
 
 using Labels = std::map<std::string, std::string>;
 
+// Series that come and go with what they describe, as of one scrape.
+struct GaugeFamily {
+  struct Sample {
+    Labels labels;
+    double value = 0;
+  };
+  std::string name;
+  std::string help;
+  std::vector<Sample> samples;
+};
+
 class Metrics {
  public:
   Metrics();
@@ -55,6 +66,8 @@ class Metrics {
   // Asked at each scrape. `value` must not block for long, and must work as long as Metrics lives.
   void AddGaugeFunction(const std::string& name, const std::string& help, const Labels& labels,
                         std::function<double()> value);
+  // As AddGaugeFunction, for series whose number nobody knows beforehand.
+  void AddCollector(std::function<std::vector<GaugeFamily>()> collect);
 
   std::string Text() const;
 

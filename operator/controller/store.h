@@ -56,6 +56,13 @@ class Store {
     }
     return count;
   }
+  // In no order. `visit` must be quick: writers wait for it.
+  void ForEach(const std::function<void(const T&)>& visit) const {
+    std::shared_lock lock(mutex_);
+    for (const auto& [key, entry] : content_.entries) {
+      visit(*entry.object);
+    }
+  }
   size_t size() const {
     std::shared_lock lock(mutex_);
     return content_.entries.size();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "operator/base/log.h"
+#include "operator/ddpjob/describe_plan.h"
 
 namespace ddp::job {
 namespace {
@@ -15,6 +16,7 @@ constexpr seconds kCountsPeriod{1};
 // A mistake of ours, which only an upgrade can mend.
 constexpr seconds kLongBackoff{60};
 constexpr base::Duration kAtOnce{1};
+constexpr seconds kDryRunPeriod{10};
 
 template <typename T>
 std::unique_ptr<controller::Informer<T>> MakeInformer(
@@ -97,12 +99,21 @@ void Caches::AddMetrics(controller::Metrics& metrics) const {
 
 JobReconciler::JobReconciler(Caches& caches, OwnWrites& own_writes, KubeExecutor& executor,
                              controller::EventRecorder& events, controller::Metrics& metrics,
-                             const base::Clock& clock)
+                             Options options, const base::Clock& clock)
     : caches_(caches),
       own_writes_(own_writes),
       executor_(executor),
       events_(events),
-      clock_(clock) {
+      options_(options),
+      clock_(clock),
+      time_to_running_(metrics.AddHistogram(
+          "ddpjob_time_to_running_seconds",
+          "From a job's creation or resumption until every rank of its first attempt runs",
+          {1, 2, 5, 10, 30, 60, 120, 300, 600, 1800})) {
+  for (const api::Phase phase : {api::Phase::kSucceeded, api::Phase::kFailed}) {
+    finished_[phase] = &metrics.AddCounter("ddpjob_jobs_finished_total", "Jobs that have ended",
+                                           {{"result", api::Name(phase)}});
+  }
   for (const api::Cause cause :
        {api::Cause::kApplication, api::Cause::kStall, api::Cause::kInfrastructure,
         api::Cause::kPreemption, api::Cause::kStartup}) {
@@ -120,9 +131,17 @@ Outcome JobReconciler::Reconcile(const std::string& key, const std::stop_token& 
   Memory memory = Recall(key, entry.uid);
   Observed observed = Observe(*entry.object, memory, stop);
   Plan plan = MakePlan(observed, clock_.Now());
+  if (options_.dry_run) {
+    Outcome outcome = Describe(observed, plan, memory, clock_.Now());
+    Remember(key, std::move(memory));
+    return outcome;
+  }
   StatusTurn turn = WriteStatus(observed, plan, memory, stop);
   Outcome outcome =
       turn.failed ? *std::move(turn.failed) : Act(observed, plan, memory, turn.postponed_by, stop);
+  if (options_.puller != nullptr) {
+    options_.puller->Watch(key, FindPullTarget(observed));
+  }
   Remember(key, std::move(memory));
   return outcome;
 }
@@ -140,7 +159,29 @@ Observed JobReconciler::Observe(const CachedJob& cached, Memory& memory,
   own_writes_.Overlay(uid, observed.pods);
   observed.service = LookAtService(observed.job, memory, stop);
   observed.create_failure = memory.create_failure;
+  if (options_.puller != nullptr) {
+    observed.progress =
+        options_.puller->Latest(KeyOf(cached.job.metadata.namespace_name, cached.job.metadata.name),
+                                observed.job.status.attempt);
+  }
   return observed;
+}
+
+// A dry run: says what is new about the plan, and looks again later.
+Outcome JobReconciler::Describe(const Observed& observed, const Plan& plan, Memory& memory,
+                                TimePoint now) {
+  std::vector<std::string> sentences = DescribePlan(observed, plan);
+  if (sentences != memory.described) {
+    for (const std::string& sentence : sentences) {
+      base::Log(base::Level::kInfo, "dry run: would",
+                {{"namespace", observed.job.metadata.namespace_name},
+                 {"name", observed.job.metadata.name},
+                 {"action", sentence}});
+    }
+    memory.described = std::move(sentences);
+  }
+  return plan.wake_up ? Outcome::After(std::max<base::Duration>(kDryRunPeriod, *plan.wake_up - now))
+                      : Outcome::Done();
 }
 
 // Foreign services are in no cache (they lack our labels): once met, they are asked for by name now
@@ -185,7 +226,7 @@ JobReconciler::StatusTurn JobReconciler::WriteStatus(Observed& observed, const P
     return {FromError(written.error()), std::nullopt};
   }
   memory.status_written = now;
-  CountRestarts(observed.job.status.restarts, plan.status.restarts);
+  Count(observed.job.status, plan.status);
   observed.job.status = plan.status;
   return {};
 }
@@ -251,19 +292,30 @@ void JobReconciler::SendEvents(const api::DDPJob& job, const std::vector<Event>&
   }
 }
 
-void JobReconciler::CountRestarts(const api::RestartCounts& before,
-                                  const api::RestartCounts& after) {
+void JobReconciler::Count(const api::Status& before, const api::Status& after) {
+  api::RestartCounts was = before.restarts;
+  api::RestartCounts is = after.restarts;
   for (const auto& [cause, counter] : restarts_) {
-    api::RestartCounts was = before;
-    api::RestartCounts is = after;
     const int more = is.Of(cause) - was.Of(cause);
     if (more > 0) {
       counter->Increment(more);
     }
   }
+  if (after.finished() && !before.finished()) {
+    finished_.at(after.phase)->Increment();
+  }
+  const bool first_attempt = after.start_time && (after.failures.empty() ||
+                                                  after.failures.front().time < *after.start_time);
+  if (after.running_time && !before.running_time && first_attempt) {
+    time_to_running_.Observe(
+        std::chrono::duration<double>(*after.running_time - *after.start_time).count());
+  }
 }
 
 void JobReconciler::ForgetJob(const std::string& key) {
+  if (options_.puller != nullptr) {
+    options_.puller->Watch(key, std::nullopt);
+  }
   std::lock_guard lock(mutex_);
   const auto it = memories_.find(key);
   if (it != memories_.end()) {

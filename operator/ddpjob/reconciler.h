@@ -14,6 +14,7 @@
 #include "operator/controller/informer.h"
 #include "operator/ddpjob/kube_executor.h"
 #include "operator/ddpjob/own_writes.h"
+#include "operator/ddpjob/progress/progress_puller.h"
 
 namespace ddp::job {
 
@@ -40,9 +41,18 @@ class Caches {
 
 class JobReconciler : public controller::Reconciler {
  public:
+  struct Options {
+    ProgressPuller* puller = nullptr;  // borrowed; null: nobody is asked
+    bool dry_run = false;              // plans are logged, not carried out
+  };
+
   // All borrowed.
   JobReconciler(Caches& caches, OwnWrites& own_writes, KubeExecutor& executor,
                 controller::EventRecorder& events, controller::Metrics& metrics,
+                const base::Clock& clock = base::SystemClock())
+      : JobReconciler(caches, own_writes, executor, events, metrics, Options{}, clock) {}
+  JobReconciler(Caches& caches, OwnWrites& own_writes, KubeExecutor& executor,
+                controller::EventRecorder& events, controller::Metrics& metrics, Options options,
                 const base::Clock& clock = base::SystemClock());
 
   controller::Outcome Reconcile(const std::string& key, const std::stop_token& stop) override;
@@ -55,6 +65,7 @@ class JobReconciler : public controller::Reconciler {
     Time create_not_before{};
     std::optional<Time> service_foreign_until;
     std::optional<Time> status_written;
+    std::vector<std::string> described;  // in a dry run: what was logged last
   };
 
   struct StatusTurn {
@@ -72,7 +83,10 @@ class JobReconciler : public controller::Reconciler {
   controller::Outcome Settle(const Execution& result, Memory& memory,
                              std::optional<base::Duration> after);
   void SendEvents(const api::DDPJob& job, const std::vector<Event>& events);
-  void CountRestarts(const api::RestartCounts& before, const api::RestartCounts& after);
+  // Counts what a status that has been written tells.
+  void Count(const api::Status& before, const api::Status& after);
+  static controller::Outcome Describe(const Observed& observed, const Plan& plan, Memory& memory,
+                                      TimePoint now);
   void ForgetJob(const std::string& key);
   Memory Recall(const std::string& key, const std::string& uid);
   void Remember(const std::string& key, Memory memory);
@@ -81,8 +95,11 @@ class JobReconciler : public controller::Reconciler {
   OwnWrites& own_writes_;
   KubeExecutor& executor_;
   controller::EventRecorder& events_;
+  const Options options_;
   const base::Clock& clock_;
   std::map<api::Cause, controller::Counter*> restarts_;
+  std::map<api::Phase, controller::Counter*> finished_;
+  controller::Histogram& time_to_running_;
   std::mutex mutex_;
   std::map<std::string, Memory> memories_;  // by key
 };

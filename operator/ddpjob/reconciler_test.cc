@@ -179,6 +179,28 @@ TEST_F(ReconcilerTest, AStaleCacheMakesNoPodTwice) {
   }
 }
 
+TEST_F(ReconcilerTest, ADryRunWritesNothing) {
+  JobReconciler dry_run(caches_, own_writes_, executor_, events_, metrics_, {.dry_run = true},
+                        clock_);
+  Start(MakeJob(2));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(dry_run.Reconcile(kKey, {}).kind, Outcome::Kind::kDone);
+    clock_.Advance(std::chrono::minutes(1));
+  }
+  EXPECT_THAT(api_->TakeWrites(), IsEmpty());
+}
+
+TEST_F(ReconcilerTest, EndsAreCounted) {
+  Start(MakeJob(1));
+  Answer("POST", "/pods", 422, StatusBody("Invalid", "no"));
+  Turn();
+  Turn();
+  Turn();
+  EXPECT_EQ(Phase(), "Failed");
+  EXPECT_THAT(metrics_.Text(), HasSubstr("ddpjob_jobs_finished_total{result=\"Failed\"} 1"));
+  EXPECT_THAT(metrics_.Text(), HasSubstr("ddpjob_jobs_finished_total{result=\"Succeeded\"} 0"));
+}
+
 TEST_F(ReconcilerTest, AConflictStopsTheTurnQuietly) {
   Start(MakeJob(2));
   Answer("PUT", "/status", 409, StatusBody("Conflict", "modified"));

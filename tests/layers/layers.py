@@ -29,8 +29,9 @@ FORBIDDEN = {
 BEHIND_AN_INTERFACE = {
     r"cpprest/|pplx/": {"operator/kube": 2},
     r"yaml-cpp/": {"operator/json": 2, "runtime/train": 2},
-    r"boost/": {"operator/ddpjob": 1},
-    r"prometheus/|CivetServer": {"operator/controller": 2, "runtime/health": 2},
+    r"boost/": {"operator/controller": 1, "operator/ddpjob": 1},
+    r"prometheus/": {"operator/controller": 1, "runtime/health": 2},
+    r"CivetServer": {"runtime/health": 1},
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)

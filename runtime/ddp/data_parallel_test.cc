@@ -11,8 +11,8 @@
 #include <torch/utils.h>
 
 #include "runtime/base/error.h"
-#include "runtime/comm/ranks_test.h"
 #include "runtime/ddp/module.h"
+#include "runtime/ddp/replicas_test.h"
 
 namespace ddp::rt {
 namespace {
@@ -73,27 +73,6 @@ std::shared_ptr<Net> MakeNet(std::uint64_t seed) {
 
 torch::optim::SGD MakeOptimizer(const torch::nn::Module& net) {
   return torch::optim::SGD(net.parameters(), torch::optim::SGDOptions(0.05).momentum(0.9));
-}
-
-// Small buckets, so that even these nets have several.
-DataParallelOptions SmallBuckets() {
-  DataParallelOptions options;
-  options.first_bucket_bytes = 2000;
-  options.bucket_bytes = 5000;
-  options.last_bucket_bytes = 500;
-  options.timeout = std::chrono::seconds(20);
-  return options;
-}
-
-// Ranks as threads, each with a group and the shared store.
-void RunReplicas(int world_size, TransportKind transport,
-                 const std::function<void(int, comm::ProcessGroup&, store::Store&)>& body) {
-  const auto store = std::make_shared<store::HashStore>();
-  comm::RunRanks(world_size, [&](int rank) {
-    const auto group = CreateProcessGroup(*store, comm::TestOptions(rank, world_size, transport));
-    body(rank, *group, *store);
-    group->Shutdown(std::chrono::seconds(20));
-  });
 }
 
 double LargestDifference(const torch::nn::Module& a, const torch::nn::Module& b) {

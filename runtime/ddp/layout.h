@@ -4,7 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "runtime/ddp/data_parallel.h"
+#include "runtime/base/deadline.h"
+#include "runtime/ddp/named_tensor.h"
+#include "runtime/store/store.h"
 
 namespace ddp::rt {
 

@@ -18,6 +18,7 @@ inline void RunRanks(int world_size, const std::function<void(int)>& body) {
   std::mutex mutex;
   std::exception_ptr first;
   std::vector<std::thread> threads;
+  threads.reserve(static_cast<std::size_t>(world_size));
   for (int rank = 0; rank < world_size; ++rank) {
     threads.emplace_back([&, rank] {
       try {

@@ -55,7 +55,9 @@ TEST_P(CompressionTest, TheMeanIsRightToThePrecisionOfTheType) {
         const at::Tensor expected =
             alone.tensor(index).grad().reshape({-1}).narrow(0, from - gradient.offset, to - from);
         const at::Tensor got = flat.narrow(0, from, to - from);
-        EXPECT_TRUE(at::allclose(got, expected, GetParam().tolerance * 2, 1e-3));
+        // Of the largest element: where the ranks' gradients cancel, their rounding does not.
+        const double largest = alone.tensor(index).grad().abs().max().item<double>();
+        EXPECT_TRUE(at::allclose(got, expected, 0, GetParam().tolerance * largest));
         EXPECT_FALSE(at::equal(got, expected));  // it did go through 16 bits
       }
     }

@@ -31,7 +31,7 @@ TEST(FusedOptimizer, AdamWIsThatOfThePaper) {
   const OptimizerOptions options{.weight_decay = 0.1};
   FusedOptimizer optimizer(options, model.parameters());
   PlainAdamW plain;
-  double expected = model.tensor(0)[2][3].item<double>();
+  auto expected = model.tensor(0)[2][3].item<double>();
   for (int step = 1; step <= 5; ++step) {
     for (const NamedTensor& p : model.parameters()) {
       p.tensor.mutable_grad().reset();

@@ -1,6 +1,5 @@
 #include "runtime/ddp/loss_scaler.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -15,7 +14,6 @@ namespace ddp::rt {
 namespace {
 
 using comm::TransportKind;
-using ::testing::HasSubstr;
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 const LossScalerOptions kQuick{.initial_scale = 1024, .growth_interval = 2};
@@ -120,7 +118,7 @@ TEST(LossScaler, PrepareStepEqualsUnscaleAndClip) {
       b.ZeroGrad();
       scaler_b.Scale(plain.Loss(Inputs(4, 1))).backward();
       scaler_b.Unscale(b);
-      const double norm = ClipGradientNorm(b, 0.3).item<double>();
+      const auto norm = ClipGradientNorm(b, 0.3).item<double>();
       EXPECT_NEAR(scaler_a.GradientNormOfStep(), norm, 1e-5);
       optimizer_b.Step(0.01);
       scaler_b.Update();
@@ -131,7 +129,7 @@ TEST(LossScaler, PrepareStepEqualsUnscaleAndClip) {
 
 TEST(LossScaler, RefusesOptionsThatCannotWork) {
   try {
-    LossScaler({.growth_factor = 0.5}, at::kCPU);
+    const LossScaler scaler({.growth_factor = 0.5}, at::kCPU);
     FAIL() << "must throw";
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::kConfig);

@@ -63,9 +63,9 @@ Moments GatherMoments(const at::Tensor& input, comm::ProcessGroup& group) {
   const at::Tensor wide = input.to(AccumulationType(input));
   at::Tensor mine = at::zeros({2 * channels + 1}, wide.options());
   if (wide.numel() > 0) {
-    const auto [variance, mean] = at::var_mean(wide, ReducedDims(input), /*correction=*/0);
-    const at::Tensor count =
-        at::full({1}, static_cast<double>(wide.numel() / channels), wide.options());
+    const auto [variance, mean] = at::var_mean(wide, ReducedDims(input), /*unbiased=*/false);
+    const std::int64_t per_channel = wide.numel() / channels;
+    const at::Tensor count = at::full({1}, static_cast<double>(per_channel), wide.options());
     mine = at::cat({mean, variance, count});
   }
   const at::Tensor all = at::empty({group.world_size(), mine.numel()}, mine.options());
@@ -100,6 +100,12 @@ void UpdateRunning(const BatchNormArguments& arguments, const Moments& moments) 
   }
 }
 
+// Carries the group from forward to backward.
+struct GroupHolder final : torch::CustomClassHolder {
+  explicit GroupHolder(comm::ProcessGroup* the_group) : group(the_group) {}
+  comm::ProcessGroup* const group;
+};
+
 class SyncBatchNormFunction : public torch::autograd::Function<SyncBatchNormFunction> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input,
@@ -110,7 +116,8 @@ class SyncBatchNormFunction : public torch::autograd::Function<SyncBatchNormFunc
     context->save_for_backward({input, weight, moments.mean, moments.variance});
     context->saved_data["epsilon"] = arguments.epsilon;
     context->saved_data["count"] = moments.count;
-    context->saved_data["group"] = reinterpret_cast<std::int64_t>(group);
+    context->saved_data["group"] =
+        c10::IValue::make_capsule(c10::make_intrusive<GroupHolder>(group));
     if (input.numel() == 0) {
       return at::empty_like(input);
     }
@@ -128,7 +135,8 @@ class SyncBatchNormFunction : public torch::autograd::Function<SyncBatchNormFunc
     const at::Tensor& variance = saved[3];
     const double epsilon = context->saved_data["epsilon"].toDouble();
     const double count = context->saved_data["count"].toDouble();
-    auto& group = *reinterpret_cast<comm::ProcessGroup*>(context->saved_data["group"].toInt());
+    const auto holder = context->saved_data["group"].toCapsule();
+    comm::ProcessGroup& group = *static_cast<const GroupHolder&>(*holder).group;
 
     // Of this rank, a channel: the sum of gradient × normalised input, and of the gradient. They
     // are the gradients of weight and bias, too.

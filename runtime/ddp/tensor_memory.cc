@@ -83,7 +83,7 @@ std::vector<std::int64_t> GatherInts(comm::ProcessGroup& group, std::int64_t min
       ->Wait();
   const at::Tensor host = out.cpu();
   const auto* const values = host.const_data_ptr<std::int64_t>();
-  return std::vector<std::int64_t>(values, values + host.numel());
+  return {values, values + host.numel()};
 }
 
 std::int64_t SumInts(comm::ProcessGroup& group, std::int64_t mine, const std::string& name) {

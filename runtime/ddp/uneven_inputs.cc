@@ -58,6 +58,7 @@ std::string UnevenInputs::Describe() {
     ranks_by_batches[batches[rank]].push_back(rank);
   }
   std::vector<std::string> parts;
+  parts.reserve(ranks_by_batches.size());
   for (const auto& [count, ranks] : ranks_by_batches) {
     parts.push_back(fmt::format("rank(s) {} had {} batches", fmt::join(ranks, ", "), count));
   }

@@ -19,7 +19,8 @@ std::vector<bool> UsedParameters::FinishAgreement() {
   work_->Wait();
   const at::Tensor host = shared_.cpu();
   const auto* const values = host.const_data_ptr<std::int32_t>();
-  return std::vector<bool>(values, values + host.numel());
+  std::vector<bool> used(values, values + host.numel());
+  return used;
 }
 
 std::string DescribeUnused(const std::vector<Gradient>& gradients, const std::vector<bool>& ready,

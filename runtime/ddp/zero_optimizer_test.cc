@@ -154,7 +154,7 @@ TEST(ZeroOptimizer, SaysWhatItNeeds) {
     const TinyModel model(7);
     DataParallel replicas(model.parameters(), {}, group, store, SmallBuckets());
     try {
-      ZeroOptimizer({}, replicas);
+      const ZeroOptimizer optimizer({}, replicas);
       FAIL() << "must throw";
     } catch (const Error& e) {
       EXPECT_THAT(e.what(), HasSubstr("set shard_optimizer"));

@@ -6,7 +6,7 @@ ARG BASE=docker.io/library/debian:bookworm-slim
 
 FROM ${BASE} AS system
 RUN apt-get update && apt-get install -y --no-install-recommends \
-      ca-certificates libcpprest2.10 libfmt9 libprometheus-cpp-core1.0 libprometheus-cpp-pull1.0 libspdlog1.10 \
+      ca-certificates libcpprest2.10 libfmt9 libnghttp2-14 libprometheus-cpp-core1.0 libprometheus-cpp-pull1.0 libspdlog1.10 \
       libssl3 libyaml-cpp0.7 \
     && rm -rf /var/lib/apt/lists/* /var/cache/* /var/log/*
 

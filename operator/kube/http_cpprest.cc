@@ -1,5 +1,5 @@
-// HttpTransport on cpprestsdk; the only file that includes it (its headers cost seconds to
-// compile).
+// HttpTransport by HTTP/1.1 on cpprestsdk; the only file that includes it (its headers cost seconds
+// to compile). API servers are spoken to by HTTP/2 where they can: see http2_transport.cc.
 //
 // What the library does by itself and must not do here: follow redirects with the credentials,
 // trust the system's authorities, start 40 threads, time out on silence only. No `.then`: every
@@ -16,7 +16,7 @@
 #include <sstream>
 
 #include "operator/kube/deadlines.h"
-#include "operator/kube/transport.h"
+#include "operator/kube/http_transports.h"
 
 namespace ddp::kube {
 namespace {
@@ -160,7 +160,7 @@ class CpprestTransport : public HttpTransport {
     web::http::http_request out(request.method);
     out.set_request_uri(web::uri(prefix_ + request.target));
     out.headers().add("User-Agent", user_agent_);
-    out.headers().add("Accept", "application/json");
+    out.headers().add("Accept", request.accept);
     if (!request.bearer.empty()) {
       out.headers().add("Authorization", "Bearer " + request.bearer);
     }
@@ -222,35 +222,15 @@ class CpprestTransport : public HttpTransport {
   Deadlines deadlines_;
 };
 
-Result<base::Done> CheckServer(const TransportOptions& options) {
-  const std::string& server = options.server;
-  const bool tls = server.starts_with("https://");
-  if (!tls && !server.starts_with("http://")) {
-    return Error{ErrorCode::kInvalid,
-                 fmt::format("server '{}' must start with https:// or http://", server)};
-  }
-  if (server.find("://[") != std::string::npos) {
-    return Error{ErrorCode::kInvalid,
-                 fmt::format("server '{}' is an IPv6 address, which the HTTP library cannot reach: "
-                             "give a host name instead",
-                             server)};
-  }
-  if (!web::uri::validate(server) || web::uri(server).host().empty()) {
-    return Error{ErrorCode::kInvalid, fmt::format("server '{}' is not a URL with a host", server)};
-  }
-  if (tls && options.ca.empty()) {
-    return Error{
-        ErrorCode::kInvalid,
-        fmt::format("server '{}' needs a certificate authority to be checked against", server)};
-  }
-  return base::Done{};
-}
-
 }  // namespace
 
-base::Result<std::unique_ptr<HttpTransport>> MakeHttpTransport(TransportOptions options) {
-  if (auto checked = CheckServer(options); !checked) {
-    return checked.error();
+Result<std::unique_ptr<HttpTransport>> MakeHttp1Transport(const TransportOptions& options) {
+  if (options.server.find("://[") != std::string::npos) {
+    return Error{
+        ErrorCode::kInvalid,
+        fmt::format("server '{}' is an IPv6 address and speaks HTTP/1.1, which the library "
+                    "for that cannot reach: give a host name instead",
+                    options.server)};
   }
   try {
     InitializeLibraryOnce();

@@ -21,7 +21,8 @@ struct HttpRequest {
   std::string target;  // path and query, already percent-encoded: "/api/v1/pods?limit=500"
   std::string body;
   std::string content_type;
-  std::string bearer;                          // a token, empty when certificates authenticate
+  std::string bearer;  // a token, empty when certificates authenticate
+  std::string accept = "application/json";
   std::chrono::milliseconds deadline{30'000};  // for the whole exchange; not used by Stream
 };
 
@@ -43,6 +44,14 @@ class HttpTransport {
   // A request on a reused connection that the server closed before answering may be sent twice:
   // callers must stay right under that (deterministic names, preconditions).
   virtual base::Result<HttpResponse> Send(const HttpRequest& request, std::stop_token stop) = 0;
+
+  // As Send for `count` requests, the i-th made by `make` when its turn comes, at most `at_once` of
+  // them under way. Answers come on the calling thread, in the order in which they arrive. When
+  // on_answer returns false no more are begun; those under way are still waited for and told of.
+  using Make = std::function<HttpRequest(size_t)>;
+  using OnAnswer = std::function<bool(size_t, base::Result<HttpResponse>)>;
+  virtual void SendMany(size_t count, const Make& make, size_t at_once, std::stop_token stop,
+                        const OnAnswer& on_answer);  // here: one after another
 
   // As Send, but a 2xx body is handed over piece by piece, on the calling thread, as it arrives;
   // returns when the server ends it cleanly. on_bytes returns false to end the stream early. The
@@ -70,9 +79,14 @@ struct TransportOptions {
   // A watch with bookmarks hears from the server about once a minute. Silence this long means that
   // the connection is dead (a peer that vanished sends no FIN); watching again is cheap.
   std::chrono::milliseconds stream_idle_timeout{150'000};
+  // HTTP/2: a connection that has been silent so long is asked whether it lives, and has the second
+  // time to answer (client-go: apimachinery net/http.go).
+  std::chrono::milliseconds ping_after{30'000};
+  std::chrono::milliseconds ping_timeout{15'000};
   size_t max_body_bytes = size_t{256} << 20U;
 };
 
+// Speaks HTTP/2 with an https:// server that offers it, else HTTP/1.1. Does not connect yet.
 // kInvalid for a server address that cannot work, naming it.
 base::Result<std::unique_ptr<HttpTransport>> MakeHttpTransport(TransportOptions options);
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -34,6 +35,8 @@ struct Call {
   std::string name;
   std::chrono::milliseconds timeout{0};
   std::shared_ptr<void> ready;  // see Transport::MarkReady
+  // Threads that stand in Work::Wait of this group: while there are some, spinning hurts nobody.
+  const std::atomic<int>* waiters = nullptr;
 
   std::uint64_t bytes() const {
     const bool typed = kind == Kind::kAllReduce || kind == Kind::kReduceScatter;

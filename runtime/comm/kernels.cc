@@ -7,13 +7,13 @@
 
 namespace ddp::rt::comm {
 
-void ReduceBase(DataType type, ReduceOp op, const void* const* inputs, int world_size, void* out,
-                std::size_t count);
+void ReduceBase(DataType type, ReduceOp op, const void* const* inputs, int world_size,
+                void* const* outs, int out_count, std::size_t count);
 #ifdef DDP_X86_KERNELS
-void ReduceAvx2(DataType type, ReduceOp op, const void* const* inputs, int world_size, void* out,
-                std::size_t count);
-void ReduceAvx512(DataType type, ReduceOp op, const void* const* inputs, int world_size, void* out,
-                  std::size_t count);
+void ReduceAvx2(DataType type, ReduceOp op, const void* const* inputs, int world_size,
+                void* const* outs, int out_count, std::size_t count);
+void ReduceAvx512(DataType type, ReduceOp op, const void* const* inputs, int world_size,
+                  void* const* outs, int out_count, std::size_t count);
 #endif
 
 namespace {
@@ -58,10 +58,15 @@ const Variants& Available() {
 
 }  // namespace
 
+void ReduceToAll(DataType type, ReduceOp op, const void* const* inputs, int world_size,
+                 void* const* outs, int out_count, std::size_t count) {
+  static const ReduceFunction best = Available().all[Available().count - 1].function;
+  best(type, op, inputs, world_size, outs, out_count, count);
+}
+
 void Reduce(DataType type, ReduceOp op, const void* const* inputs, int world_size, void* out,
             std::size_t count) {
-  static const ReduceFunction best = Available().all[Available().count - 1].function;
-  best(type, op, inputs, world_size, out, count);
+  ReduceToAll(type, op, inputs, world_size, &out, 1, count);
 }
 
 const NamedReduce* ReduceVariantsForTest(std::size_t& count) {

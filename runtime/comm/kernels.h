@@ -9,12 +9,16 @@
 
 namespace ddp::rt::comm {
 
-// Reduces `world_size` arrays of `count` elements, given in the order of ranks, into `out`, which
-// may be one of them.
+// Reduces `world_size` arrays of `count` elements, given in the order of ranks, into each of `outs`
+// (at least one). Every output is one of the inputs or overlaps with none.
 using ReduceFunction = void (*)(DataType type, ReduceOp op, const void* const* inputs,
-                                int world_size, void* out, std::size_t count);
+                                int world_size, void* const* outs, int out_count,
+                                std::size_t count);
 
 // The one for this CPU.
+void ReduceToAll(DataType type, ReduceOp op, const void* const* inputs, int world_size,
+                 void* const* outs, int out_count, std::size_t count);
+// The same into one.
 void Reduce(DataType type, ReduceOp op, const void* const* inputs, int world_size, void* out,
             std::size_t count);
 

@@ -30,9 +30,15 @@ TEST(Kernels, AllInstructionSetsGiveTheReferencesBits) {
             for (const auto& each : data) {
               inputs.push_back(each.data());
             }
-            // Into the last input: the result may be one of them.
-            all[v].function(type, op, inputs.data(), world, data.back().data(), count);
-            ASSERT_EQ(data.back(), Reference(type, op, world, count));
+            // Into the last input (the result may be one of them), and elsewhere.
+            std::vector<char> elsewhere(count * SizeOf(type));
+            void* const outs[] = {data.back().data(), elsewhere.data()};
+            for (const int out_count : {2, 1}) {
+              Fill(type, world - 1, data.back().data(), count);
+              all[v].function(type, op, inputs.data(), world, outs, out_count, count);
+              ASSERT_EQ(data.back(), Reference(type, op, world, count));
+            }
+            ASSERT_EQ(elsewhere, data.back());
           }
         }
       }

@@ -131,6 +131,8 @@ class NcclTransport final : public Transport {
 
   std::string_view name() const override { return "nccl"; }
 
+  // The device is current on the group's thread only.
+  bool AnyThread() const override { return false; }
   void Run(const Call& call, std::chrono::nanoseconds& waiting) override {
     CheckCuda(cudaSetDevice(device_), "choosing the device");
     arrivals_.Agree(call, waiting);

@@ -1,9 +1,11 @@
 // Collectives among the ranks of one attempt, on plain memory (no torch types).
 //
 // A call queues a work and returns at once; works run one after the other, in the order of the
-// calls, on the group's own thread, so that backward goes on meanwhile. All ranks must make the
-// same calls in the same order; a difference is an error on every rank that names both calls, never
-// a wrong sum. Memory handed in must stay valid, and untouched, until the work is done.
+// calls: on the group's own thread, so that backward goes on meanwhile, or on one that waits for
+// them. (shm without a core to spare for that: when somebody waits, or after a second.) All ranks
+// must make the same calls in the same order; a difference is an error on every rank that names
+// both calls, never a wrong sum. Memory handed in must stay valid, and untouched, until the work is
+// done.
 //
 // Failure: the first one breaks the group for good. Every work, running, queued or later, then
 // throws the same Error(kUnavailable) that names the rank that went first, on every rank:

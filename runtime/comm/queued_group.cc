@@ -3,50 +3,98 @@
 #include <fmt/format.h>
 #include <pthread.h>
 
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+
 #include "runtime/base/log.h"
 
 namespace ddp::rt::comm {
 
+namespace {
+
+// How long a lazy group leaves a work to those who may come to wait for it.
+constexpr std::chrono::seconds kUnwaited{1};
+
+}  // namespace
+
+// What works and their group share. Works may outlive the group, and are then done.
+struct QueuedGroup::Lane {
+  std::mutex mutex;
+  std::condition_variable for_thread;  // the group's: something to run, or the end
+  std::condition_variable finished;    // a work
+  std::deque<std::shared_ptr<Item>> queue;
+  bool running = false;  // its front
+  bool hurry = false;    // somebody looks at a work without waiting for it
+  std::atomic<int> waiters{0};
+  std::atomic<bool> reported{false};  // a Wait has thrown the group's failure
+  QueuedGroup* const group;           // valid while the queue is not empty
+
+  explicit Lane(QueuedGroup* the_group) : group(the_group) {}
+  void RunUntilDone(const Item& item);
+};
+
 class QueuedGroup::Item final : public Work {
  public:
-  Item(Call the_call, std::shared_ptr<std::atomic<bool>> reported)
-      : call(std::move(the_call)), reported_(std::move(reported)) {}
+  Item(Call the_call, std::shared_ptr<Lane> lane)
+      : call(std::move(the_call)), lane_(std::move(lane)) {}
 
   void Wait() override {
-    std::unique_lock lock(mutex_);
-    finished_.wait(lock, [&] { return done_; });
+    if (!done()) {
+      lane_->RunUntilDone(*this);
+    }
     if (error_ != nullptr) {
-      reported_->store(true);
+      lane_->reported = true;
       std::rethrow_exception(error_);
     }
   }
   bool Done() const override {
-    const std::scoped_lock lock(mutex_);
-    return done_;
+    if (done()) {
+      return true;
+    }
+    const std::scoped_lock lock(lane_->mutex);
+    lane_->hurry = true;
+    lane_->for_thread.notify_one();
+    return done();
   }
+  bool done() const { return done_.load(std::memory_order_acquire); }
   void Finish(std::exception_ptr error) {
-    const std::scoped_lock lock(mutex_);
-    done_ = true;
     error_ = std::move(error);
-    finished_.notify_all();
+    done_.store(true, std::memory_order_release);
   }
 
   const Call call;
+  const Deadline::Clock::time_point queued = Deadline::Clock::now();
   std::unique_ptr<Buffer> buffer;  // what an allocation made
 
  private:
-  mutable std::mutex mutex_;
-  std::condition_variable finished_;
-  bool done_ = false;
-  std::exception_ptr error_;
-  const std::shared_ptr<std::atomic<bool>> reported_;
+  const std::shared_ptr<Lane> lane_;
+  std::exception_ptr error_;  // set before done_
+  std::atomic<bool> done_{false};
 };
+
+void QueuedGroup::Lane::RunUntilDone(const Item& item) {
+  waiters.fetch_add(1);
+  {
+    std::unique_lock lock(mutex);
+    while (!item.done()) {
+      if (!running && group->transport_->AnyThread()) {
+        group->RunFront(lock);
+      } else {
+        finished.wait(lock);
+      }
+    }
+  }
+  waiters.fetch_sub(1);
+}
 
 QueuedGroup::QueuedGroup(Parts parts)
     : options_(std::move(parts.options)),
       description_(std::move(parts.description)),
       control_(std::move(parts.control)),
-      transport_(std::move(parts.transport)) {
+      transport_(std::move(parts.transport)),
+      lazy_(transport_->PrefersWaiter()),
+      lane_(std::make_shared<Lane>(this)) {
   control_->Start([transport = transport_.get()] { transport->Interrupt(); });
   thread_ = std::thread([this] { RunQueue(); });
 }
@@ -106,69 +154,99 @@ std::unique_ptr<Buffer> QueuedGroup::Allocate(std::size_t bytes, OpOptions optio
   Call call;
   call.kind = Kind::kAllocate;
   call.count = bytes;
-  const auto item = Enqueue(std::move(call), std::move(options));
+  const auto item = Queue(std::move(call), std::move(options));
   item->Wait();
   return std::move(item->buffer);
 }
 
-std::shared_ptr<QueuedGroup::Item> QueuedGroup::Enqueue(Call call, OpOptions options) {
+WorkPtr QueuedGroup::Enqueue(Call call, OpOptions options) {
+  return Queue(std::move(call), std::move(options));
+}
+
+std::shared_ptr<QueuedGroup::Item> QueuedGroup::Queue(Call call, OpOptions options) {
   call.name = std::move(options.name);
   call.timeout = options.timeout.count() > 0 ? options.timeout : options_.op_timeout;
   call.ready = transport_->MarkReady(options.gpu_stream);
-  const std::scoped_lock lock(mutex_);
+  call.waiters = &lane_->waiters;
+  const std::scoped_lock lock(lane_->mutex);
   call.sequence = ++sequence_;
-  auto item = std::make_shared<Item>(std::move(call), reported_);
+  auto item = std::make_shared<Item>(std::move(call), lane_);
   if (stopping_) {
     item->Finish(std::make_exception_ptr(
         Error(ExitCode::kSoftware, ShortName(item->call) + " comes after the group's shutdown")));
     return item;
   }
-  queue_.push_back(item);
-  changed_.notify_all();
+  lane_->queue.push_back(item);
+  if (!lazy_) {
+    lane_->for_thread.notify_one();
+  }
   return item;
 }
 
 void QueuedGroup::RunQueue() {
   pthread_setname_np(pthread_self(), "ddp-comm");
-  std::unique_lock lock(mutex_);
+  const auto due = [&] {
+    return !lane_->queue.empty() && !lane_->running &&
+           (!lazy_ || lane_->hurry || stopping_ ||
+            Deadline::Clock::now() - lane_->queue.front()->queued > kUnwaited);
+  };
+  std::unique_lock lock(lane_->mutex);
   for (;;) {
-    changed_.wait(lock, [&] { return !queue_.empty() || stopping_; });
-    if (queue_.empty()) {
+    const auto ready = [&] { return due() || (stopping_ && lane_->queue.empty()); };
+    if (lazy_) {
+      lane_->for_thread.wait_for(lock, kUnwaited, ready);
+    } else {
+      lane_->for_thread.wait(lock, ready);
+    }
+    if (due()) {
+      RunFront(lock);
+    } else if (stopping_ && lane_->queue.empty()) {
       return;
     }
-    const std::shared_ptr<Item> item = queue_.front();
-    lock.unlock();
-    Execute(*item);
-    lock.lock();
-    queue_.pop_front();
-    changed_.notify_all();
   }
 }
 
-void QueuedGroup::Execute(Item& item) {
+// Any thread; the lock is free while the work runs.
+void QueuedGroup::RunFront(std::unique_lock<std::mutex>& lock) {
+  const std::shared_ptr<Item> item = lane_->queue.front();
+  lane_->running = true;
+  lock.unlock();
+  Stats did;
+  std::exception_ptr error = Execute(*item, did);
+  lock.lock();
+  ++stats_.works;
+  stats_.bytes += did.bytes;
+  stats_.busy += did.busy;
+  stats_.waiting += did.waiting;
+  failure_ = failure_ ? failure_ : error;
+  lane_->running = false;
+  lane_->queue.pop_front();
+  lane_->hurry = lane_->hurry && !lane_->queue.empty();
+  item->Finish(std::move(error));
+  lane_->finished.notify_all();
+  // Not at every end: waking it costs more than a small work does.
+  if (stopping_ || lane_->hurry || (!lazy_ && !lane_->queue.empty())) {
+    lane_->for_thread.notify_one();
+  }
+}
+
+std::exception_ptr QueuedGroup::Execute(Item& item, Stats& did) {
   const auto start = Deadline::Clock::now();
-  std::chrono::nanoseconds waiting{0};
   std::exception_ptr error;
   try {
     if (item.call.kind == Kind::kAllocate) {
       item.buffer = transport_->Allocate(item.call);
     } else {
-      transport_->Run(item.call, waiting);
+      transport_->Run(item.call, did.waiting);
     }
   } catch (const std::exception& e) {
     error = std::current_exception();
     // Unless the transport has broken the group already, this is where it starts.
     control_->Break({rank(), ExitCode::kUnavailable, fmt::format("rank {}: {}", rank(), e.what())});
   }
-  {
-    const std::scoped_lock lock(mutex_);
-    ++stats_.works;
-    stats_.bytes += item.call.bytes();
-    stats_.busy += Deadline::Clock::now() - start;
-    stats_.waiting += waiting;
-    failure_ = failure_ ? failure_ : error;
-  }
-  item.Finish(error);
+  did.bytes = item.call.bytes();
+  did.busy = Deadline::Clock::now() - start;
+  return error;
 }
 
 void QueuedGroup::Abort(const std::string& reason) {
@@ -180,11 +258,11 @@ void QueuedGroup::Shutdown(std::chrono::milliseconds timeout) {
     return;
   }
   {
-    std::unique_lock lock(mutex_);
+    std::unique_lock lock(lane_->mutex);
     stopping_ = true;
-    changed_.notify_all();
-    if (!changed_.wait_for(lock, timeout, [&] { return queue_.empty(); })) {
-      const std::string call = ShortName(queue_.front()->call);
+    lane_->for_thread.notify_one();
+    if (!lane_->finished.wait_for(lock, timeout, [&] { return lane_->queue.empty(); })) {
+      const std::string call = ShortName(lane_->queue.front()->call);
       lock.unlock();
       control_->Break({rank(), ExitCode::kUnavailable,
                        fmt::format("rank {} shut down, and {} was not finished after {}", rank(),
@@ -195,7 +273,7 @@ void QueuedGroup::Shutdown(std::chrono::milliseconds timeout) {
     control_->Bye();
   }
   Close();
-  if (failure_ != nullptr && !reported_->load()) {
+  if (failure_ != nullptr && !lane_->reported) {
     std::rethrow_exception(failure_);
   }
 }
@@ -204,16 +282,16 @@ void QueuedGroup::Shutdown(std::chrono::milliseconds timeout) {
 void QueuedGroup::Close() {
   closed_ = true;
   {
-    const std::scoped_lock lock(mutex_);
+    const std::scoped_lock lock(lane_->mutex);
     stopping_ = true;
-    changed_.notify_all();
+    lane_->for_thread.notify_one();
   }
   thread_.join();
   control_->Stop();
 }
 
 Stats QueuedGroup::stats() const {
-  const std::scoped_lock lock(mutex_);
+  const std::scoped_lock lock(lane_->mutex);
   return stats_;
 }
 

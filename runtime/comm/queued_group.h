@@ -1,9 +1,9 @@
 // The ProcessGroup over any transport: a queue of works and the thread that runs them.
+//
+// Whoever waits for a work runs it, and those before it, itself, unless the thread is at it
+// already: handing a small all-reduce over to another thread takes far longer than doing it.
 #pragma once
 
-#include <atomic>
-#include <condition_variable>
-#include <deque>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -42,27 +42,27 @@ class QueuedGroup final : public ProcessGroup {
 
  private:
   class Item;
+  struct Lane;
 
-  std::shared_ptr<Item> Enqueue(Call call, OpOptions options);
+  WorkPtr Enqueue(Call call, OpOptions options);
+  std::shared_ptr<Item> Queue(Call call, OpOptions options);
   void RunQueue();
-  void Execute(Item& item);
+  void RunFront(std::unique_lock<std::mutex>& lock);
+  std::exception_ptr Execute(Item& item, Stats& did);
   void Close();
 
   const GroupOptions options_;
   const std::string description_;
   const std::unique_ptr<Control> control_;
   const std::unique_ptr<Transport> transport_;
+  const bool lazy_;  // the thread runs a work only if nobody waits for it for long
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::shared_ptr<Item>> queue_;  // its front is being executed
-  std::uint64_t sequence_ = 0;
+  const std::shared_ptr<Lane> lane_;
+  std::uint64_t sequence_ = 0;  // guarded by the lane's mutex, as the rest
   bool stopping_ = false;
   bool closed_ = false;
   Stats stats_;
   std::exception_ptr failure_;  // of the first work that failed
-  // Whether a Wait has thrown it. Works may outlive the group.
-  const std::shared_ptr<std::atomic<bool>> reported_ = std::make_shared<std::atomic<bool>>(false);
   std::thread thread_;
 };
 

@@ -1,9 +1,11 @@
 #include "runtime/comm/shm_transport.h"
 
+#include <sched.h>
+
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <mutex>
-#include <thread>
 
 #include "runtime/comm/failures.h"
 #include "runtime/comm/kernels.h"
@@ -15,10 +17,16 @@ constexpr std::size_t kCacheLine = 64;
 constexpr std::size_t kHalf = 1 << 20;
 // Up to here every rank reduces everything: more arithmetic, but one barrier instead of two.
 constexpr std::size_t kSmall = std::size_t{32} << 10;
-// What one rank reduces before it copies the result to the others: still in cache then.
-constexpr std::size_t kBlock = std::size_t{64} << 10;
-// About 20 us: longer than two ranks in step need, shorter than a sleep and wake-up.
-constexpr int kSpins = 500;
+// What two ranks stage at once: both halves of both stay in the second-level cache.
+constexpr std::size_t kChunk = std::size_t{128} << 10;
+// Longer than ranks in step need, about what a sleep and wake-up cost.
+constexpr std::chrono::microseconds kSpin{50};
+
+std::size_t Cores() {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof(set), &set) == 0 ? static_cast<std::size_t>(CPU_COUNT(&set))
+                                                      : 1;
+}
 
 void Pause() {
 #if defined(__x86_64__)
@@ -117,7 +125,8 @@ ShmTransport::ShmTransport(int rank, int world_size, Fd file, Control& control)
       world_size_(world_size),
       file_(std::make_shared<const Fd>(std::move(file))),
       control_(control),
-      may_spin_(std::thread::hardware_concurrency() >= static_cast<unsigned>(world_size)),
+      enough_cores_(Cores() >= static_cast<std::size_t>(world_size)),
+      spare_cores_(Cores() >= 2 * static_cast<std::size_t>(world_size)),
       arenas_(std::make_shared<Arenas>()) {
   const std::size_t staging = StagingBegin<Header, Slot>(world_size);
   const std::size_t each = 2 * kHalf;
@@ -140,7 +149,7 @@ void ShmTransport::Interrupt() {
 
 ShmTransport::Step ShmTransport::Begin(const Call& call, std::chrono::nanoseconds& waiting) const {
   control_.Check();
-  Step step{call, SignatureOf(call), Deadline::In(call.timeout, ShortName(call)), waiting};
+  Step step{call, SignatureOf(call), Deadline::In(call.timeout, {}), waiting};
   if (call.kind == Kind::kAllReduce) {
     const auto* const data = static_cast<const char*>(call.out);
     const auto rank = static_cast<std::size_t>(rank_);
@@ -185,12 +194,29 @@ void ShmTransport::Barrier(Step& step) {
   }
 }
 
-void ShmTransport::Await(const Step& step, std::uint64_t barrier) {
-  for (int i = 0; may_spin_ && i < kSpins; ++i) {
-    if (Passed(barrier)) {
-      return;
+// Whether the barrier was passed meanwhile. Not while this rank's own thread still computes and the
+// core is its: then only sleeping helps.
+bool ShmTransport::Spin(const Step& step, std::uint64_t barrier) const {
+  const auto may = [&] { return spare_cores_ || step.call.waiters->load() > 0; };
+  const auto until = Deadline::Clock::now() + kSpin;
+  do {
+    for (int i = 0; i < 32; ++i) {
+      if (Passed(barrier)) {
+        return true;
+      }
+      if (enough_cores_) {
+        Pause();
+      } else {
+        sched_yield();  // to the rank that is waited for
+      }
     }
-    Pause();
+  } while (may() && Deadline::Clock::now() < until);
+  return false;
+}
+
+void ShmTransport::Await(const Step& step, std::uint64_t barrier) {
+  if (Spin(step, barrier)) {
+    return;
   }
   for (;;) {
     // Read before anything is checked: whatever changes afterwards changes it too, and then the
@@ -285,7 +311,10 @@ void ShmTransport::AllReduce(Step& step) {
   if (place != 0) {
     return AllReduceInPlace(step, place);
   }
-  AllReduceStaged(step);
+  if (world_size_ == 2) {
+    return AllReduceByAll(step);
+  }
+  AllReduceByParts(step);
 }
 
 std::uint64_t ShmTransport::CommonPlace(const Step& step) const {
@@ -313,25 +342,27 @@ void ShmTransport::AllReduceInPlace(Step& step, std::uint64_t place) {
     }
   }
   const Part part = PartOf(call.count, size, rank_, world_size_);
-  const std::size_t block = kBlock / size;
-  char* const own = arrays[static_cast<std::size_t>(rank_)];
-  std::vector<const void*> inputs(arrays.size());
-  for (std::uint64_t done = 0; done < part.count; done += block) {
-    const std::size_t n = std::min<std::size_t>(block, part.count - done);
-    const std::size_t at = (part.begin + done) * size;
-    std::transform(arrays.begin(), arrays.end(), inputs.begin(),
-                   [&](const char* array) { return array + at; });
-    Reduce(call.type, call.op, inputs.data(), world_size_, own + at, n);
-    for (char* const array : arrays) {
-      if (array != own) {
-        std::memcpy(array + at, own + at, n * size);
-      }
-    }
-  }
+  std::vector<void*> outs(arrays.size());
+  std::transform(arrays.begin(), arrays.end(), outs.begin(),
+                 [&](char* array) { return array + part.begin * size; });
+  const std::vector<const void*> inputs(outs.begin(), outs.end());
+  ReduceToAll(call.type, call.op, inputs.data(), world_size_, outs.data(), world_size_, part.count);
   Barrier(step);
 }
 
-void ShmTransport::AllReduceStaged(Step& step) {
+void ShmTransport::AllReduceByAll(Step& step) {
+  const Call& call = step.call;
+  const std::size_t size = SizeOf(call.type);
+  const std::size_t chunk = kChunk / size;
+  for (std::uint64_t begin = 0; begin < call.count; begin += chunk) {
+    const std::size_t n = std::min<std::size_t>(chunk, call.count - begin);
+    char* const data = static_cast<char*>(call.out) + begin * size;
+    Stage(step, data, n * size);
+    ReduceStaged(step, 0, data, n);
+  }
+}
+
+void ShmTransport::AllReduceByParts(Step& step) {
   const Call& call = step.call;
   const std::size_t size = SizeOf(call.type);
   const std::size_t chunk = kHalf / size;

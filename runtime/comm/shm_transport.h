@@ -6,7 +6,8 @@
 //
 // All-reduce of memory from Allocate works in place: barrier, each rank reduces its part of all
 // ranks' arrays and writes the result to all of them, barrier. Other memory goes through a staging
-// area of two halves a rank. Halves alternate, which saves a barrier: before a rank writes a half
+// area of two halves a rank, in chunks that stay in cache; two ranks both reduce all of it, as that
+// spares a second copy. Halves alternate, which saves a barrier: before a rank writes a half
 // again it has passed a barrier that every reader of its former content had reached after reading.
 #pragma once
 
@@ -33,6 +34,7 @@ class ShmTransport final : public Transport {
   void Run(const Call& call, std::chrono::nanoseconds& waiting) override;
   std::unique_ptr<Buffer> Allocate(const Call& call) override;
   void Interrupt() override;
+  bool PrefersWaiter() const override { return !spare_cores_; }
 
  private:
   struct Header;
@@ -51,6 +53,7 @@ class ShmTransport final : public Transport {
   Step Begin(const Call& call, std::chrono::nanoseconds& waiting) const;
   void Barrier(Step& step);
   bool Passed(std::uint64_t barrier) const;
+  bool Spin(const Step& step, std::uint64_t barrier) const;
   void Await(const Step& step, std::uint64_t barrier);
   void CheckPeers(const Step& step, std::uint64_t barrier);
   void CheckSignatures(const Step& step);
@@ -66,7 +69,8 @@ class ShmTransport final : public Transport {
 
   void AllReduce(Step& step);
   void AllReduceInPlace(Step& step, std::uint64_t place);
-  void AllReduceStaged(Step& step);
+  void AllReduceByAll(Step& step);
+  void AllReduceByParts(Step& step);
   void Broadcast(Step& step);
   void AllGather(Step& step);
   void ReduceScatter(Step& step);
@@ -84,7 +88,8 @@ class ShmTransport final : public Transport {
   std::uint64_t barrier_ = 0;  // the last one that this rank has arrived at
   std::uint64_t stages_ = 0;   // how often NextHalf was called: the half is the lowest bit
   std::size_t file_size_ = 0;
-  bool may_spin_ = false;
+  const bool enough_cores_;  // one for each rank
+  const bool spare_cores_;   // and one for each rank's communication beside it
   std::shared_ptr<Arenas> arenas_;
 };
 

@@ -1,5 +1,5 @@
-// What moves the bytes. A transport executes one call at a time, on the group's thread, and knows
-// nothing of queues. Interrupt may come from any thread.
+// What moves the bytes. A transport executes one call at a time, on the group's thread or on one
+// that waits for it, and knows nothing of queues. Interrupt may come from any thread.
 #pragma once
 
 #include <memory>
@@ -28,6 +28,11 @@ class Transport {
   // Called on the caller's thread before the call is queued: a mark of what the caller's GPU stream
   // has to do first. Nothing for transports that work on host memory.
   virtual std::shared_ptr<void> MarkReady(void* /*stream*/) { return nullptr; }
+  // Whether any thread may run its calls; else only the group's own does.
+  virtual bool AnyThread() const { return true; }
+  // Its calls are all computation and this host has no core to spare for it: beside a training
+  // thread that still computes they would only take turns with it, so they run when somebody waits.
+  virtual bool PrefersWaiter() const { return false; }
   // Makes a waiting Run look at the control state again.
   virtual void Interrupt() = 0;
 };

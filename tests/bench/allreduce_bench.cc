@@ -30,7 +30,8 @@ double SecondsPerReduce(comm::ProcessGroup& group, void* data, std::size_t bytes
   for (int i = 0; i < 3; ++i) {
     reduce();
   }
-  const std::size_t repetitions = std::clamp<std::size_t>((200 << 20) / bytes, 3, 200);
+  // Small ones are so quick that few would fit between two ticks of the scheduler.
+  const std::size_t repetitions = std::clamp<std::size_t>((200 << 20) / bytes, 3, 20000);
   group.Barrier({.name = "start"})->Wait();
   const auto start = Deadline::Clock::now();
   for (std::size_t i = 0; i < repetitions; ++i) {

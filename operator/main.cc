@@ -88,11 +88,14 @@ class Operator {
                 }),
         queue_("ddpjob", metrics_, base::SystemClock(), Limiter()),
         caches_(client_, options.name_space, queue_, own_writes_),
-        executor_(client_, own_writes_, metrics_),
+        executor_(client_, own_writes_, metrics_, ProgressNamespaces(options, config)),
         events_(client_, metrics_, kName, identity_),
         puller_(PullCallbacks()),
         reconciler_(caches_, own_writes_, executor_, events_, metrics_,
-                    {.puller = &puller_, .dry_run = options_.dry_run}),
+                    {.puller = &puller_,
+                     .dry_run = options_.dry_run,
+                     .settings = {.network_policies = options_.network_policies,
+                                  .force_delete_after = options_.force_delete_after}}),
         controller_("ddpjob", queue_, reconciler_, metrics_, options.workers),
         leading_(metrics_.AddGauge("leader_election_master_status",
                                    "1 while this one leads, or needs not to", {{"name", kName}})) {
@@ -131,6 +134,14 @@ class Operator {
   }
 
  private:
+  // The operator pulls progress itself.
+  static std::vector<std::string> ProgressNamespaces(const Options& options,
+                                                     const kube::ClusterConfig& config) {
+    std::vector<std::string> namespaces = options.progress_namespaces;
+    namespaces.insert(namespaces.begin(), config.default_namespace);
+    return namespaces;
+  }
+
   // A server that was away for a while is tried again within half a minute, not 16 of them.
   static controller::RateLimiter Limiter() {
     controller::RateLimiter::Options options;

@@ -24,6 +24,20 @@ void AddCluster(CLI::App& app, Options& options) {
       ->capture_default_str();
 }
 
+void AddJobs(CLI::App& app, Options& options, int& force_seconds) {
+  app.add_flag("--network-policies", options.network_policies,
+               "Give each job a NetworkPolicy: its pods reach each other, and are reached at their "
+               "progress ports from the operator's namespace and those of --progress-from");
+  app.add_option("--progress-from", options.progress_namespaces,
+                 "A namespace from which the progress ports may be reached (monitoring); may be "
+                 "repeated");
+  app.add_option("--force-delete-after", force_seconds,
+                 "Delete a pod by force when its node has been out of reach for so many seconds, "
+                 "or is gone; 0: never")
+      ->check(CLI::Range(0, 86400))
+      ->capture_default_str();
+}
+
 void AddElection(CLI::App& app, Options& options, int& lease_seconds) {
   app.add_flag("--leader-elect", options.leader_elect,
                "Of several operators only the one that holds the lease acts");
@@ -79,9 +93,11 @@ ParsedOptions ParseOptions(std::vector<std::string> arguments) {
   Options options;
   int lease_seconds = static_cast<int>(options.lease_duration.count());
   int metrics_port = -1;
+  int force_seconds = static_cast<int>(options.force_delete_after->count());
   CLI::App app("Runs DDPJobs: keeps one pod per rank and restarts the group when one is lost.",
                kName);
   AddCluster(app, options);
+  AddJobs(app, options, force_seconds);
   AddElection(app, options, lease_seconds);
   AddServing(app, options, metrics_port);
   app.set_version_flag("--version", std::string(kName) + " " + DDP_VERSION);
@@ -94,6 +110,8 @@ ParsedOptions ParseOptions(std::vector<std::string> arguments) {
     return {std::nullopt, code == 0 ? 0 : kExitUsage, text.str()};
   }
   options.lease_duration = std::chrono::seconds(lease_seconds);
+  options.force_delete_after =
+      force_seconds == 0 ? std::nullopt : std::optional(std::chrono::seconds(force_seconds));
   if (metrics_port >= 0) {
     options.metrics_port = metrics_port;
   }

@@ -16,6 +16,9 @@ struct Options {
   std::string lease_namespace;
   std::chrono::seconds lease_duration{15};
   int workers = 4;
+  bool network_policies = false;
+  std::vector<std::string> progress_namespaces;
+  std::optional<std::chrono::seconds> force_delete_after{600};  // nothing: never
   int health_port = 8080;
   std::optional<int> metrics_port;  // nothing: the health port serves them too
   std::string metrics_certificate;

@@ -17,6 +17,8 @@ TEST(Options, Defaults) {
   EXPECT_EQ(parsed.options->name_space, "");
   EXPECT_FALSE(parsed.options->dry_run);
   EXPECT_FALSE(parsed.options->job_metrics);
+  EXPECT_FALSE(parsed.options->network_policies);
+  EXPECT_EQ(parsed.options->force_delete_after, std::chrono::seconds(600));
 }
 
 TEST(Options, TakesAll) {
@@ -41,6 +43,11 @@ TEST(Options, TakesAll) {
                                     "--metrics-token-file",
                                     "t",
                                     "--job-metrics",
+                                    "--network-policies",
+                                    "--progress-from",
+                                    "monitoring",
+                                    "--progress-from=grafana",
+                                    "--force-delete-after=0",
                                     "--dry-run",
                                     "--log-level",
                                     "debug"});
@@ -51,6 +58,9 @@ TEST(Options, TakesAll) {
   EXPECT_EQ(options.metrics_port, 8443);
   EXPECT_EQ(options.metrics_certificate, "c");
   EXPECT_EQ(options.metrics_token_file, "t");
+  EXPECT_EQ(options.progress_namespaces, (std::vector<std::string>{"monitoring", "grafana"}));
+  EXPECT_FALSE(options.force_delete_after);
+  EXPECT_TRUE(options.network_policies);
   EXPECT_TRUE(options.leader_elect && options.job_metrics && options.dry_run);
 }
 
@@ -64,6 +74,7 @@ TEST(Options, SayWhatIsWrong) {
            Row{{"--workers", "0"}, "--workers"},
            Row{{"--no-such"}, "--no-such"},
            Row{{"--log-level", "loud"}, "--log-level"},
+           Row{{"--force-delete-after", "-1"}, "--force-delete-after"},
            Row{{"--lease-duration", "1"}, "--lease-duration"},
            Row{{"--metrics-port", "1", "--metrics-tls-cert-file", "c"}, "--metrics-tls-key-file"},
            Row{{"--metrics-token-file", "t"}, "--metrics-port"},

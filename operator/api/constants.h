@@ -24,6 +24,9 @@ inline constexpr const char* kReplicaLabel = "ddpjob.dev/replica";  // which pod
 // The value of spec.managedBy that means this operator.
 inline constexpr const char* kManagedBy = "ddpjob.dev/operator";
 
+// On a job: a time; a restart of the whole group is wanted, once for each later time.
+inline constexpr const char* kRestartAnnotation = "ddpjob.dev/restart-requested";
+
 // Inside a pod.
 inline constexpr const char* kWorkerContainer = "worker";
 inline constexpr const char* kShmVolume = "ddp-shm";
@@ -76,6 +79,10 @@ inline constexpr std::chrono::seconds kExhaustedWait{60};     // before failing 
 inline constexpr std::chrono::seconds kPeerSettle{3};         // for the peer that others blame
 inline constexpr std::chrono::seconds kTerminationMargin{2};  // past a pod's grace, then it is lost
 inline constexpr std::chrono::seconds kBlockedRetry{10};      // a foreign service, a refused pod
+// When a node is asked for whose pod ended without a word: a kubelet that is silent for 50 s makes
+// its node NotReady; the second look is for one that died later than it seemed.
+inline constexpr std::chrono::seconds kFirstNodeLook{55};
+inline constexpr std::chrono::seconds kSecondNodeLook{180};
 
 // Condition types.
 inline constexpr const char* kConditionReady = "Ready";
@@ -115,6 +122,25 @@ inline constexpr const char* kReasonStopped = "StoppedOnRequest";  // exit 75
 inline constexpr const char* kReasonPodDeleted = "PodDeleted";     // not by the operator
 inline constexpr const char* kReasonOomKilled = "OOMKilled";       // the kubelet's word
 inline constexpr const char* kReasonError = "Error";
+inline constexpr const char* kReasonNodeLost = "NodeLost";  // its node is gone or unreachable
+inline constexpr const char* kReasonStartupTimeout = "StartupTimeout";
+inline constexpr const char* kReasonStalled = "Stalled";
+inline constexpr const char* kReasonNewStep = "NewStep";
+inline constexpr const char* kReasonDeadline = "DeadlineExceeded";
+inline constexpr const char* kReasonRule = "RestartRule";  // spec.restart.rules say Fail
+inline constexpr const char* kReasonSuspended = "Suspended";
+inline constexpr const char* kReasonResumed = "Resumed";
+inline constexpr const char* kReasonRestartRequested = "RestartRequested";
+inline constexpr const char* kReasonPulled = "Pulled";
+inline constexpr const char* kReasonUnreachable = "Unreachable";
+inline constexpr const char* kReasonHostNetwork = "HostNetwork";
+inline constexpr const char* kReasonGpuLimit = "GpuLimitDiffers";
+inline constexpr const char* kReasonSharedNode = "OneGpuPodsShareNode";
+inline constexpr const char* kReasonSpread = "PodsOnDifferentNodes";
+inline constexpr const char* kReasonClaimNameTaken = "ClaimNameTaken";
+inline constexpr const char* kReasonPolicyNameTaken = "NetworkPolicyNameTaken";
+inline constexpr const char* kReasonPodGroupNameTaken = "PodGroupNameTaken";
+inline constexpr const char* kReasonGangUnavailable = "GangUnavailable";
 
 // Exit codes of the worker container that have a meaning (sysexits.h where it has one).
 enum class ExitCode : int {

@@ -6,8 +6,8 @@
 
 namespace ddp::api {
 
-std::string PodName(std::string_view job, int attempt, int rank) {
-  return fmt::format("{}-{}-{}", job, attempt, rank);
+std::string PodName(std::string_view job, int attempt, int replica) {
+  return fmt::format("{}-{}-{}", job, attempt, replica);
 }
 
 std::string MasterAddress(const Metadata& job, int attempt) {
@@ -34,11 +34,19 @@ std::map<std::string, std::string> JobLabels(const Metadata& job) {
   return {{kJobNameLabel, job.name}, {kJobUidLabel, job.uid}};
 }
 
-std::map<std::string, std::string> PodLabels(const Metadata& job, int attempt, int rank) {
+std::map<std::string, std::string> PodLabels(const Metadata& job, int attempt, int replica,
+                                             int processes) {
   auto labels = JobLabels(job);
   labels[kAttemptLabel] = fmt::format("{}", attempt);
-  labels[kRankLabel] = fmt::format("{}", rank);
+  labels[kReplicaLabel] = fmt::format("{}", replica);
+  labels[kRankLabel] = fmt::format("{}", replica * processes);
   return labels;
+}
+
+std::string ClaimName(std::string_view job) { return fmt::format("{}-checkpoint", job); }
+
+std::string PodGroupName(std::string_view job, int attempt) {
+  return fmt::format("{}-{}", job, attempt);
 }
 
 }  // namespace ddp::api

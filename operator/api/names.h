@@ -8,7 +8,7 @@
 
 namespace ddp::api {
 
-std::string PodName(std::string_view job, int attempt, int rank);  // "<job>-<attempt>-<rank>"
+std::string PodName(std::string_view job, int attempt, int replica);  // "<job>-<attempt>-<replica>"
 // "<job>-<attempt>-0.<job>.<namespace>.svc": new in each attempt, so no cache holds the old
 // address.
 std::string MasterAddress(const Metadata& job, int attempt);
@@ -20,6 +20,11 @@ bool IsDnsLabel(std::string_view name);
 bool IsDns1123Label(std::string_view name);
 
 std::map<std::string, std::string> JobLabels(const Metadata& job);  // of all its children
-std::map<std::string, std::string> PodLabels(const Metadata& job, int attempt, int rank);
+// `replica` is which pod of the attempt, `processes` how many ranks each has.
+std::map<std::string, std::string> PodLabels(const Metadata& job, int attempt, int replica,
+                                             int processes = 1);
+
+std::string ClaimName(std::string_view job);                  // of a claim from a template
+std::string PodGroupName(std::string_view job, int attempt);  // Kubernetes' and Kueue's
 
 }  // namespace ddp::api

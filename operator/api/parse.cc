@@ -40,6 +40,9 @@ Metadata ReadMetadata(const Json& object, std::vector<Problem>& problems) {
   metadata.generation = json::GetInt(*json, {"generation"});
   metadata.creation_time = TimeAt(*json, "creationTimestamp");
   metadata.deletion_time = TimeAt(*json, "deletionTimestamp");
+  if (const Json* annotations = json::Find(*json, {"annotations"}); annotations != nullptr) {
+    metadata.restart_requested = TimeAt(*annotations, kRestartAnnotation);
+  }
   if (metadata.name.empty()) {
     problems.push_back({"metadata.name", "is missing: name the job"});
   }

@@ -182,7 +182,6 @@ TEST(Validate, RefusalsNameThePlace) {
         Bad{"/spec/template/spec/hostname", "h", "spec.template.spec.hostname: must be absent"},
         Bad{"/spec/template/spec/subdomain", "s", "spec.template.spec.subdomain: must be absent"},
         Bad{"/spec/template/spec/setHostnameAsFQDN", true, "setHostnameAsFQDN: must be absent"},
-        Bad{"/spec/template/spec/hostNetwork", true, "hostNetwork: is not supported"},
         Bad{"/spec/template/metadata",
             {{"labels", {{"ddpjob.dev/rank", "9"}}}},
             "spec.template.metadata.labels[ddpjob.dev/rank]: must be absent"},
@@ -203,6 +202,35 @@ TEST(Validate, RefusalsNameThePlace) {
             "spec.template.spec.volumes[1].name: 'v' is there twice"}}) {
     EXPECT_THAT(Join(Validate(Parsed(With(bad.pointer, bad.value)))), HasSubstr(bad.says));
   }
+}
+
+TEST(Validate, HostNetworkAndHostIpcNeedAllRanksOfANodeInOnePod) {
+  Json object = With("/spec/template/spec/hostNetwork", true);
+  EXPECT_THAT(Validate(Parsed(object)), IsEmpty());
+  object["spec"]["template"]["spec"]["hostIPC"] = true;
+  EXPECT_THAT(Join(Validate(Parsed(object))),
+              HasSubstr("spec.template.spec.hostIPC: must not be true together with hostNetwork"));
+  object["spec"]["processesPerReplica"] = 8;
+  EXPECT_THAT(Validate(Parsed(object)), IsEmpty());
+  object["spec"]["processesPerReplica"] = 1;
+  object["spec"]["replicas"] = 1;
+  EXPECT_THAT(Validate(Parsed(object)), IsEmpty());
+}
+
+TEST(RankEnv, SeveralProcessesGetWhatTheirLauncherNeeds) {
+  Json object = With("/spec/processesPerReplica", 4);
+  object["metadata"]["uid"] = "u";
+  std::vector<std::string> names;
+  std::string values;
+  for (const auto& [name, value] : RankEnv(Parsed(object), 2, 1)) {
+    names.push_back(name);
+    values += name + "=" + value + " ";
+  }
+  EXPECT_THAT(names, ::testing::ElementsAre(
+                         "MASTER_ADDR", "MASTER_PORT", "PET_NNODES", "PET_NPROC_PER_NODE",
+                         "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT", "NODE_RANK",
+                         "DDP_JOB_NAME", "DDP_JOB_UID", "DDP_ATTEMPT", "DDP_PROGRESS_PORT"));
+  EXPECT_THAT(values, HasSubstr("PET_NNODES=2 PET_NPROC_PER_NODE=4 PET_NODE_RANK=1 "));
 }
 
 TEST(Validate, EveryProcessNeedsAProgressPort) {

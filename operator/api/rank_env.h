@@ -1,4 +1,4 @@
-// The environment of one rank, in the order of the documentation's table. Pure.
+// The environment of one pod, in the order of the documentation's table. Pure.
 #pragma once
 
 #include <string>
@@ -20,6 +20,8 @@ struct RankPlace {
   std::string data_dir;        // "": where the worker mounts the volume `data`, if it does
 };
 
-EnvList RankEnv(const DDPJob& job, int attempt, int rank, const RankPlace& place = {});
+// `replica` is which pod of the attempt. With one process a pod that is its rank; with more the pod
+// gets what is the same for all its ranks, and its launcher sets the rest.
+EnvList RankEnv(const DDPJob& job, int attempt, int replica, const RankPlace& place = {});
 
 }  // namespace ddp::api

@@ -225,6 +225,7 @@ Json StatusToJson(const Status& status) {
     json["checkpoint"] = {{"step", status.checkpoint->step}};
     PutTime(json["checkpoint"], "time", status.checkpoint->time);
   }
+  PutTime(json, "restartRequestTime", status.restart_request_time);
   PutTime(json, "startTime", status.start_time);
   PutTime(json, "completionTime", status.completion_time);
   PutTime(json, "podsCreatedTime", status.pods_created_time);
@@ -270,6 +271,7 @@ Status StatusFromJson(const Json& json) {
   if (const Json* checkpoint = json::Find(json, {"checkpoint"}); checkpoint != nullptr) {
     status.checkpoint = {json::GetInt(*checkpoint, {"step"}), TimeAt(*checkpoint, "time")};
   }
+  status.restart_request_time = TimeAt(json, "restartRequestTime");
   status.start_time = TimeAt(json, "startTime");
   status.completion_time = TimeAt(json, "completionTime");
   status.pods_created_time = TimeAt(json, "podsCreatedTime");

@@ -40,8 +40,8 @@ const char* Name(FailureAction action);
 
 // Exactly one of the lists is given; the first rule that matches decides.
 struct RestartRule {
-  std::vector<int> exit_codes;
-  std::vector<std::string> reasons;
+  std::vector<int> exit_codes = {};
+  std::vector<std::string> reasons = {};
   FailureAction action = FailureAction::kRestart;
   bool operator==(const RestartRule&) const = default;
 };
@@ -109,6 +109,7 @@ struct Metadata {
   int64_t generation = 0;
   std::optional<TimePoint> creation_time;
   std::optional<TimePoint> deletion_time;
+  std::optional<TimePoint> restart_requested;  // the annotation kRestartAnnotation
 };
 
 // ---- what the operator knows --------------------------------------------------------------------
@@ -213,6 +214,7 @@ struct Status {
   std::vector<Failure> failures;        // newest first
   std::optional<TimePoint> start_time;  // anew when resumed: the deadline counts from here
   std::optional<TimePoint> completion_time;
+  std::optional<TimePoint> restart_request_time;  // the last request that was honoured
   // Timers: all derive from these, so they survive the operator.
   std::optional<TimePoint> pods_created_time;  // this attempt's pods were all there: one missing
                                                // now is lost, not yet to be made

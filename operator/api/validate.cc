@@ -209,10 +209,6 @@ void CheckOwnedFields(Problems& out, const Json& pod_template) {
                      "must be absent: the operator sets it, so that ranks find each other"});
     }
   }
-  if (json::GetBool(*spec, {"hostNetwork"})) {
-    out.push_back({"spec.template.spec.hostNetwork",
-                   "is not supported: two ranks on a node would share their ports"});
-  }
   const Json* labels = json::Find(pod_template, {"metadata", "labels"});
   if (labels != nullptr && labels->is_object()) {
     for (const auto& [key, value] : labels->items()) {
@@ -290,9 +286,23 @@ void CheckVolumes(Problems& out, const Json& pod_template) {
   }
 }
 
+// With the host's name and its shared memory NCCL takes pods for processes of one host, tries to
+// open their GPUs and fails: each pod sees its own alone.
+void CheckHostNamespaces(Problems& out, const Spec& spec) {
+  if (spec.replicas > 1 && spec.processes_per_replica == 1 &&
+      json::GetBool(spec.pod_template, {"spec", "hostNetwork"}) &&
+      json::GetBool(spec.pod_template, {"spec", "hostIPC"})) {
+    out.push_back({"spec.template.spec.hostIPC",
+                   "must not be true together with hostNetwork, NCCL would take one-GPU pods for "
+                   "processes of one host and crash: set processesPerReplica to the GPUs of a "
+                   "node, or leave one of the two out"});
+  }
+}
+
 void CheckTemplate(Problems& out, const DDPJob& job) {
   const Json& pod_template = job.spec.pod_template;
   CheckOwnedFields(out, pod_template);
+  CheckHostNamespaces(out, job.spec);
   const Json* worker = FindWorker(pod_template);
   if (worker == nullptr) {
     out.push_back({"spec.template.spec.containers", "must list at least one container"});

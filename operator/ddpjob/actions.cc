@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "operator/ddpjob/extras.h"
 #include "operator/ddpjob/group.h"
 
 namespace ddp::job {
@@ -19,8 +20,6 @@ bool NeedsDeletion(const PodRecord& pod, std::optional<int> grace_seconds, TimeP
          *pod.deletion_time > now + std::chrono::seconds(*grace_seconds) + kGraceSlack;
 }
 
-bool Finished(const api::Status& status) { return status.finished(); }
-
 // The attempt whose terminated pods are kept for their logs; 0 for none.
 int KeptAttempt(const api::Status& status) {
   if (status.phase == api::Phase::kSucceeded) {
@@ -29,26 +28,50 @@ int KeptAttempt(const api::Status& status) {
   return status.failures.empty() ? 0 : status.failures.front().attempt;
 }
 
+// How pods of one attempt go.
+struct Removal {
+  bool running = true;
+  bool terminated = true;
+  bool short_grace = true;  // else the template's
+};
+
+// An attempt that failed: its survivors have nothing left to save.
+bool HasFailed(const api::Status& status, int attempt) {
+  return !status.failures.empty() && status.failures.front().attempt == attempt;
+}
+
+Removal RemovalOf(const api::Spec& spec, const api::Status& status, int attempt) {
+  const bool current = attempt == status.attempt;
+  const bool graceful = current && !HasFailed(status, attempt);
+  if (status.phase == api::Phase::kSuspended) {
+    return {.short_grace = !graceful};
+  }
+  if (status.finished() && spec.clean_pod_policy == api::CleanPodPolicy::kAll) {
+    return {.short_grace = !graceful};
+  }
+  const bool stops = status.finished() ? spec.clean_pod_policy != api::CleanPodPolicy::kNone
+                                       : status.phase == api::Phase::kRestarting;
+  if (current) {
+    return {.running = stops, .terminated = false, .short_grace = !graceful};
+  }
+  return {.terminated = attempt != KeptAttempt(status)};
+}
+
 // One deletion an attempt, oldest first.
 std::vector<DeletePods> Deletions(const Observed& observed, const api::Status& status,
                                   TimePoint now) {
-  const bool current_stops = Finished(status) || status.phase == api::Phase::kRestarting;
-  const int kept = KeptAttempt(status);
+  const api::Spec& spec = observed.job.spec;
   std::map<int, DeletePods> by_attempt;
   for (const PodRecord& pod : observed.pods) {
-    if (pod.attempt == status.attempt && !current_stops) {
+    const Removal removal = RemovalOf(spec, status, pod.attempt);
+    if (!(pod.terminated() ? removal.terminated : removal.running)) {
       continue;
     }
-    const bool keep = pod.attempt == kept || pod.attempt == status.attempt;
-    // At success the last sidecars get the time that their author gave them.
     const std::optional<int> grace =
-        status.phase == api::Phase::kSucceeded && pod.attempt == status.attempt
-            ? std::nullopt
-            : std::optional(observed.job.spec.restart.grace_period_seconds);
-    if ((keep && pod.terminated()) || !NeedsDeletion(pod, grace, now)) {
-      continue;
+        removal.short_grace ? std::optional(spec.restart.grace_period_seconds) : std::nullopt;
+    if (NeedsDeletion(pod, grace, now)) {
+      by_attempt.insert({pod.attempt, {pod.attempt, !removal.terminated, grace}});
     }
-    by_attempt.insert({pod.attempt, {pod.attempt, keep, grace}});
   }
   std::vector<DeletePods> list;
   list.reserve(by_attempt.size());
@@ -58,12 +81,17 @@ std::vector<DeletePods> Deletions(const Observed& observed, const api::Status& s
   return list;
 }
 
+bool WantsPods(const Observed& observed, const api::Status& status) {
+  const bool active = status.phase == api::Phase::kPending ||
+                      status.phase == api::Phase::kStarting || status.phase == api::Phase::kRunning;
+  return active && status.attempt > 0 && observed.service != ServiceState::kForeign;
+}
+
 }  // namespace
 
 std::vector<Action> ActionsFor(const Observed& observed, const api::Status& status, TimePoint now) {
   std::vector<Action> actions;
-  const bool wants_pods = !Finished(status) && status.phase != api::Phase::kRestarting &&
-                          status.attempt > 0 && observed.service != ServiceState::kForeign;
+  const bool wants_pods = WantsPods(observed, status);
   if (wants_pods && observed.service == ServiceState::kMissing) {
     actions.emplace_back(CreateService{});
   }
@@ -71,12 +99,19 @@ std::vector<Action> ActionsFor(const Observed& observed, const api::Status& stat
     actions.emplace_back(deletion);
   }
   // Once all had been there, a missing pod is a failure, never one to be made again.
-  if (wants_pods && !status.pods_created_time) {
-    const Group group(observed, status.attempt);
-    if (auto missing = group.MissingRanks(status.succeeded_ranks); !missing.empty()) {
-      actions.emplace_back(CreatePods{status.attempt, std::move(missing)});
-    }
+  if (!wants_pods || status.pods_created_time) {
+    return actions;
   }
+  const Group group(observed, status.attempt);
+  auto missing = group.Missing(status.succeeded_ranks);
+  const ExtrasState extras = LookAtExtras(observed, status);
+  if (missing.empty() || extras.blocked) {
+    return actions;
+  }
+  for (const Extra extra : extras.missing) {
+    actions.emplace_back(CreateExtra{extra, status.attempt});
+  }
+  actions.emplace_back(CreatePods{status.attempt, std::move(missing)});
   return actions;
 }
 

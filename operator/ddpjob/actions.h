@@ -7,6 +7,7 @@
 
 namespace ddp::job {
 
+// But for the end of the job itself and for what needs a look at nodes.
 std::vector<Action> ActionsFor(const Observed& observed, const api::Status& status, TimePoint now);
 
 }  // namespace ddp::job

@@ -5,6 +5,7 @@
 #include "operator/api/names.h"
 #include "operator/api/rank_env.h"
 #include "operator/api/validate.h"
+#include "operator/ddpjob/placement.h"
 
 namespace ddp::job {
 namespace {
@@ -58,17 +59,20 @@ void AddPort(Json& worker, const char* name, int port) {
   worker["ports"].push_back({{"name", name}, {"containerPort", port}});
 }
 
-void AddVolumes(const DDPJob& job, int rank, Json& spec, Json& worker) {
+void AddVolumes(const DDPJob& job, int replica, Json& spec, Json& worker) {
   List(spec, "volumes")
       .push_back({{"name", api::kShmVolume},
                   {"emptyDir", {{"medium", "Memory"}, {"sizeLimit", job.spec.shm_size}}}});
   List(worker, "volumeMounts").push_back({{"name", api::kShmVolume}, {"mountPath", api::kShmPath}});
   const auto& checkpoint = job.spec.checkpoint;
-  if (!checkpoint || (rank != 0 && checkpoint->mount == api::CheckpointMount::kRank0)) {
+  if (!checkpoint || (replica != 0 && checkpoint->mount == api::CheckpointMount::kRank0)) {
     return;
   }
-  spec["volumes"].push_back({{"name", api::kCheckpointVolume},
-                             {"persistentVolumeClaim", {{"claimName", checkpoint->claim_name}}}});
+  spec["volumes"].push_back(
+      {{"name", api::kCheckpointVolume},
+       {"persistentVolumeClaim",
+        {{"claimName", checkpoint->claim_template ? api::ClaimName(job.metadata.name)
+                                                  : checkpoint->claim_name}}}});
   worker["volumeMounts"].push_back(
       {{"name", api::kCheckpointVolume}, {"mountPath", checkpoint->path}});
   Json& security = spec["securityContext"];
@@ -95,14 +99,15 @@ Json& Worker(Json& spec) {
 
 }  // namespace
 
-Json BuildPod(const DDPJob& job, int attempt, int rank) {
-  const std::string name = api::PodName(job.metadata.name, attempt, rank);
+Json BuildPod(const DDPJob& job, int attempt, int replica) {
+  const std::string name = api::PodName(job.metadata.name, attempt, replica);
   Json labels = Json::object();
   if (const Json* given = json::Find(job.spec.pod_template, {"metadata", "labels"});
       given != nullptr && given->is_object()) {
     labels = *given;
   }
-  Json metadata = OwnedMetadata(job, name, api::PodLabels(job.metadata, attempt, rank));
+  Json metadata = OwnedMetadata(
+      job, name, api::PodLabels(job.metadata, attempt, replica, job.spec.processes_per_replica));
   labels.update(metadata["labels"]);
   metadata["labels"] = std::move(labels);
   if (const Json* given = json::Find(job.spec.pod_template, {"metadata", "annotations"})) {
@@ -115,15 +120,17 @@ Json BuildPod(const DDPJob& job, int attempt, int rank) {
   spec["subdomain"] = job.metadata.name;
   spec.emplace("enableServiceLinks", false);
   Json& worker = Worker(spec);
-  PrependEnv(worker, api::RankEnv(job, attempt, rank));
+  PrependEnv(worker, api::RankEnv(job, attempt, replica));
   AddPort(worker, api::kRendezvousPortName, job.spec.rendezvous_port);
   AddPort(worker, api::kProgressPortName, job.spec.progress.port);
   worker.emplace("terminationMessagePolicy", "FallbackToLogsOnError");
-  AddVolumes(job, rank, spec, worker);
-  return {{"apiVersion", "v1"},
-          {"kind", "Pod"},
-          {"metadata", std::move(metadata)},
-          {"spec", std::move(spec)}};
+  AddVolumes(job, replica, spec, worker);
+  Json pod = {{"apiVersion", "v1"},
+              {"kind", "Pod"},
+              {"metadata", std::move(metadata)},
+              {"spec", std::move(spec)}};
+  Place(job, attempt, pod);
+  return pod;
 }
 
 Json BuildService(const DDPJob& job) {
@@ -141,6 +148,67 @@ Json BuildService(const DDPJob& job) {
             {"ports",
              {port(api::kRendezvousPortName, job.spec.rendezvous_port),
               port(api::kProgressPortName, job.spec.progress.port)}}}}};
+}
+
+Json BuildClaim(const DDPJob& job) {
+  const api::Checkpoint& checkpoint = *job.spec.checkpoint;
+  const Json& given = *checkpoint.claim_template;
+  // A claim that stays is known by the job's name alone: the next job of that name goes on with it.
+  Json metadata = OwnedMetadata(job, api::ClaimName(job.metadata.name), {});
+  if (checkpoint.retain == api::Retain::kKeep) {
+    metadata.erase("ownerReferences");
+  }
+  for (const char* field : {"labels", "annotations"}) {
+    if (const Json* values = json::Find(given, {"metadata", field}); values != nullptr) {
+      metadata[field] = *values;
+    }
+  }
+  metadata["labels"][api::kJobNameLabel] = job.metadata.name;
+  return {{"apiVersion", "v1"},
+          {"kind", "PersistentVolumeClaim"},
+          {"metadata", std::move(metadata)},
+          {"spec", given.at("spec")}};
+}
+
+Json BuildNetworkPolicy(const DDPJob& job, const std::vector<std::string>& namespaces) {
+  const auto labels = api::JobLabels(job.metadata);
+  const Json own = {{"podSelector", {{"matchLabels", labels}}}};
+  Json ingress = {{{"from", {own}}}};
+  if (!namespaces.empty()) {
+    const int first = job.spec.progress.port;
+    ingress.push_back({{"from",
+                        {{{"namespaceSelector",
+                           {{"matchExpressions",
+                             {{{"key", "kubernetes.io/metadata.name"},
+                               {"operator", "In"},
+                               {"values", namespaces}}}}}}}}},
+                       {"ports",
+                        {{{"protocol", "TCP"},
+                          {"port", first},
+                          {"endPort", first + job.spec.processes_per_replica - 1}}}}});
+  }
+  return {{"apiVersion", "networking.k8s.io/v1"},
+          {"kind", "NetworkPolicy"},
+          {"metadata", OwnedMetadata(job, job.metadata.name, labels)},
+          {"spec",
+           {{"podSelector", {{"matchLabels", labels}}},
+            {"policyTypes", {"Ingress"}},
+            {"ingress", std::move(ingress)}}}};
+}
+
+Json BuildPodGroup(const DDPJob& job, int attempt, const std::string& version) {
+  auto labels = api::JobLabels(job.metadata);
+  labels[api::kAttemptLabel] = fmt::format("{}", attempt);
+  Json spec = {{"schedulingPolicy", {{"gang", {{"minCount", job.spec.replicas}}}}}};
+  const std::string priority =
+      json::GetString(job.spec.pod_template, {"spec", "priorityClassName"});
+  if (!priority.empty()) {
+    spec["priorityClassName"] = priority;
+  }
+  return {{"apiVersion", "scheduling.k8s.io/" + version},
+          {"kind", "PodGroup"},
+          {"metadata", OwnedMetadata(job, api::PodGroupName(job.metadata.name, attempt), labels)},
+          {"spec", std::move(spec)}};
 }
 
 }  // namespace ddp::job

@@ -41,6 +41,7 @@ TEST(BuildPod, IsTheTemplatePlusWhatTheOperatorOwns) {
                                              {"ddpjob.dev/job-name", "mnist"},
                                              {"ddpjob.dev/job-uid", "job-uid"},
                                              {"ddpjob.dev/attempt", "3"},
+                                             {"ddpjob.dev/replica", "1"},
                                              {"ddpjob.dev/rank", "1"}}));
   EXPECT_EQ(pod["metadata"]["annotations"]["note"], "b");
   const Json& owner = pod["metadata"]["ownerReferences"][0];
@@ -200,9 +201,9 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(ReadPod, SkipsPodsWithoutOurLabels) {
   Json pod = BuildPod(FullJob(), 3, 1);
-  pod["metadata"]["labels"].erase("ddpjob.dev/rank");
+  pod["metadata"]["labels"].erase("ddpjob.dev/replica");
   EXPECT_FALSE(ReadPod(pod));
-  pod["metadata"]["labels"]["ddpjob.dev/rank"] = "x";
+  pod["metadata"]["labels"]["ddpjob.dev/replica"] = "x";
   EXPECT_FALSE(ReadPod(pod));
 }
 
@@ -219,6 +220,21 @@ TEST(ReadPod, ReadsMarksAndTimes) {
   EXPECT_EQ(record->disruption, "PreemptionByScheduler");
   EXPECT_EQ(record->node, "n1");
   EXPECT_EQ(record->deletion_time, *base::ParseTime("2026-01-02T03:04:05Z"));
+}
+
+TEST(ReadPod, ReadsKueuesMarkAsADisruption) {
+  Json pod = BuildPod(FullJob(), 3, 1);
+  pod["status"] = *json::Parse(R"({"phase":"Running","conditions":[
+      {"type":"TerminationTarget","status":"True","reason":"WorkloadEvictedDueToPreempted"}]})");
+  EXPECT_EQ(ReadPod(pod)->disruption, "WorkloadEvictedDueToPreempted");
+}
+
+TEST(ReadPod, TakesNoAddressOfANodeForThePods) {
+  Json pod = BuildPod(FullJob(), 3, 1);
+  pod["status"]["podIP"] = "10.0.0.7";
+  EXPECT_EQ(ReadPod(pod)->ip, "10.0.0.7");
+  pod["spec"]["hostNetwork"] = true;
+  EXPECT_EQ(ReadPod(pod)->ip, "");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "operator/api/names.h"
 #include "operator/api/rank_set.h"
 
 namespace ddp::job {
@@ -9,6 +10,31 @@ namespace {
 
 std::string Describe(const CreateService& /*action*/, const Observed& observed) {
   return fmt::format("create service {}", observed.job.metadata.name);
+}
+
+std::string Describe(const CreateExtra& action, const Observed& observed) {
+  const std::string& job = observed.job.metadata.name;
+  switch (action.extra) {
+    case Extra::kClaim:
+      return fmt::format("create claim {}", api::ClaimName(job));
+    case Extra::kNetworkPolicy:
+      return fmt::format("create network policy {}", job);
+    case Extra::kPodGroup:
+      break;
+  }
+  return fmt::format("create pod group {}", api::PodGroupName(job, action.attempt));
+}
+
+std::string Describe(const ForceDeletePod& action, const Observed& /*observed*/) {
+  return fmt::format("delete pod {} by force, its node is lost", action.name);
+}
+
+std::string Describe(const AskNodes& action, const Observed& /*observed*/) {
+  return fmt::format("look at {}", fmt::join(action.nodes, ", "));
+}
+
+std::string Describe(const DeleteJob& /*action*/, const Observed& observed) {
+  return fmt::format("delete job {}, its time to live is over", observed.job.metadata.name);
 }
 
 std::string Describe(const CreatePods& action, const Observed& /*observed*/) {

@@ -34,6 +34,20 @@ Verdict Uncounted(Cause cause, std::string_view reason) {
   return {FailureAction::kRestartUncounted, cause, std::string(reason), false};
 }
 
+// A node, an eviction or a deletion ended it: the exit code is not the program's own word.
+bool IsDisturbed(const PodRecord& pod) {
+  return !pod.disruption.empty() || IsNodeReason(pod.reason) || pod.deletion_time ||
+         pod.reason == api::kReasonPodDeleted;
+}
+
+bool Matches(const api::RestartRule& rule, const PodRecord& pod, const Verdict& verdict) {
+  const bool code = pod.exit_code && !IsDisturbed(pod) &&
+                    std::find(rule.exit_codes.begin(), rule.exit_codes.end(), *pod.exit_code) !=
+                        rule.exit_codes.end();
+  return code ||
+         std::find(rule.reasons.begin(), rule.reasons.end(), verdict.reason) != rule.reasons.end();
+}
+
 Verdict Counted(std::string_view reason, bool provisional) {
   return {FailureAction::kRestart, Cause::kApplication, std::string(reason), provisional};
 }
@@ -41,13 +55,19 @@ Verdict Counted(std::string_view reason, bool provisional) {
 }  // namespace
 
 Cause CauseOfDisruption(std::string_view reason) {
-  return reason == "PreemptionByScheduler" || reason == "Preempting" ? Cause::kPreemption
-                                                                     : Cause::kInfrastructure;
+  // PreemptionByScheduler, a kubelet's Preempting, Kueue's WorkloadEvictedDueToPreempted.
+  return reason.find("Preempt") != std::string_view::npos ? Cause::kPreemption
+                                                          : Cause::kInfrastructure;
 }
 
 Verdict JudgePod(const PodRecord& pod) {
   if (IsUserError(pod)) {
-    return {FailureAction::kFail, Cause::kApplication, api::kReasonUserError, false};
+    return {.action = FailureAction::kFail,
+            .cause = Cause::kApplication,
+            .reason = api::kReasonUserError,
+            .note =
+                "its exit code says that a restart would not help: correct what it reports, "
+                "then create the job again"};
   }
   if (!pod.disruption.empty()) {
     return Uncounted(CauseOfDisruption(pod.disruption), pod.disruption);
@@ -71,12 +91,48 @@ Verdict JudgePod(const PodRecord& pod) {
   return Counted(pod.reason.empty() ? api::kReasonError : pod.reason, killed);
 }
 
-Verdict JudgeAttempt(const PodRecord& first, bool all_unavailable, bool ran) {
+Verdict JudgeStall(api::OnStall on_stall) {
+  if (on_stall == api::OnStall::kFail) {
+    return {.action = FailureAction::kFail,
+            .cause = Cause::kStall,
+            .reason = api::kReasonStalled,
+            .note = "spec.progress.onStall is Fail"};
+  }
+  return {.action = FailureAction::kRestart,
+          .cause = Cause::kStall,
+          .reason = api::kReasonStalled,
+          .provisional = true};
+}
+
+Verdict ApplyRules(const std::vector<api::RestartRule>& rules, const PodRecord& pod,
+                   Verdict verdict) {
+  const auto rule = std::find_if(rules.begin(), rules.end(), [&](const api::RestartRule& r) {
+    return Matches(r, pod, verdict);
+  });
+  if (rule == rules.end()) {
+    return verdict;
+  }
+  verdict.action = rule->action;
+  const bool counts = verdict.cause == Cause::kApplication || verdict.cause == Cause::kStall;
+  if (rule->action == FailureAction::kFail) {
+    verdict.fail_reason = api::kReasonRule;
+    verdict.note = fmt::format("spec.restart.rules[{}] says Fail", rule - rules.begin());
+  } else if (rule->action == FailureAction::kRestart && !counts) {
+    verdict.cause = Cause::kApplication;
+  } else if (rule->action == FailureAction::kRestartUncounted && counts) {
+    verdict.cause = Cause::kInfrastructure;
+  }
+  return verdict;
+}
+
+Verdict JudgeAttempt(const PodRecord& first, bool all_unavailable, bool ran,
+                     const std::vector<api::RestartRule>& rules) {
   Verdict verdict = JudgePod(first);
   if (all_unavailable) {
     verdict.reason = api::kReasonRendezvousFailed;
     verdict.provisional = false;
   }
+  verdict = ApplyRules(rules, first, std::move(verdict));
   if (!ran && verdict.action == FailureAction::kRestart) {
     verdict.action = FailureAction::kRestartUncounted;
     verdict.cause = Cause::kStartup;
@@ -88,6 +144,12 @@ std::string DescribeEnd(const PodRecord& pod) {
   if (!pod.exit_code) {
     if (pod.reason == api::kReasonPodDeleted || (pod.deletion_time && !pod.failed())) {
       return "was deleted";
+    }
+    if (pod.reason == api::kReasonStartupTimeout) {
+      return "did not start in time";
+    }
+    if (pod.reason == api::kReasonStalled) {
+      return "stands still";
     }
     return fmt::format("failed: {}", pod.reason.empty() ? api::kReasonError : pod.reason);
   }

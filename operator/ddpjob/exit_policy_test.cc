@@ -60,6 +60,15 @@ INSTANTIATE_TEST_SUITE_P(
              Cause::kInfrastructure, "PodDeleted", false},
         Case{"gone", Pod(1, 0).Failed("PodDeleted"), kRestartUncounted, Cause::kInfrastructure,
              "PodDeleted", false},
+        Case{"kueue_preempted",
+             Pod(1, 0).Running().Deleted(kStart).Disrupted("WorkloadEvictedDueToPreempted"),
+             kRestartUncounted, Cause::kPreemption, "WorkloadEvictedDueToPreempted", false},
+        Case{"shutdown", Pod(1, 0).Failed("Terminated"), kRestartUncounted, Cause::kInfrastructure,
+             "Terminated", false},
+        Case{"node_shutdown", Pod(1, 0).Failed("NodeShutdown"), kRestartUncounted,
+             Cause::kInfrastructure, "NodeShutdown", false},
+        Case{"kubelet_preempted", Pod(1, 0).Failed("Preempting"), kRestartUncounted,
+             Cause::kPreemption, "Preempting", false},
         Case{"evicted", Pod(1, 0).Exited(137).Saying("Evicted", "disk"), kRestartUncounted,
              Cause::kInfrastructure, "Evicted", false},
         Case{"refused", Pod(1, 0).Failed("OutOfcpu"), kRestartUncounted, Cause::kInfrastructure,
@@ -73,6 +82,63 @@ TEST(JudgeAttempt, IsNeverTheApplicationsFaultBeforeAllRan) {
   EXPECT_EQ(verdict.action, kRestartUncounted);
   EXPECT_EQ(verdict.cause, Cause::kStartup);
   EXPECT_EQ(JudgeAttempt(Pod(1, 0).Exited(78), false, false).action, kFail);
+}
+
+struct RuleCase {
+  const char* name;
+  api::RestartRule rule;
+  PodRecord pod;
+  FailureAction action;
+  Cause cause;
+};
+
+class RuleTable : public ::testing::TestWithParam<RuleCase> {};
+
+TEST_P(RuleTable, Holds) {
+  const RuleCase& c = GetParam();
+  const Verdict verdict = JudgeAttempt(c.pod, false, true, {c.rule});
+  EXPECT_EQ(verdict.action, c.action);
+  EXPECT_EQ(verdict.cause, c.cause);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Rules, RuleTable,
+    ::testing::Values(
+        RuleCase{"code", {{3}, {}, kFail}, Pod(1, 0).Exited(3), kFail, Cause::kApplication},
+        RuleCase{
+            "other_code", {{3}, {}, kFail}, Pod(1, 0).Exited(4), kRestart, Cause::kApplication},
+        RuleCase{"uncounted",
+                 {{3}, {}, kRestartUncounted},
+                 Pod(1, 0).Exited(3),
+                 kRestartUncounted,
+                 Cause::kInfrastructure},
+        RuleCase{"user_error_tried_again",
+                 {{65}, {}, kRestart},
+                 Pod(1, 0).Exited(65),
+                 kRestart,
+                 Cause::kApplication},
+        RuleCase{"reason",
+                 {{}, {"OOMKilled"}, kFail},
+                 Pod(1, 0).Exited(137).Saying("OOMKilled", ""),
+                 kFail,
+                 Cause::kApplication},
+        RuleCase{"code_of_a_drained_pod",
+                 {{143}, {}, kFail},
+                 Pod(1, 0).Exited(143).Disrupted("EvictionByEvictionAPI"),
+                 kRestartUncounted,
+                 Cause::kInfrastructure},
+        RuleCase{"reason_of_a_drained_pod",
+                 {{}, {"EvictionByEvictionAPI"}, kRestart},
+                 Pod(1, 0).Exited(143).Disrupted("EvictionByEvictionAPI"),
+                 kRestart,
+                 Cause::kApplication}),
+    [](const auto& c) { return c.param.name; });
+
+TEST(ApplyRules, TheFirstThatMatchesDecides) {
+  const Verdict verdict =
+      JudgeAttempt(Pod(1, 0).Exited(3), false, true,
+                   {{{4}, {}, kFail}, {{3}, {}, kRestartUncounted}, {{3}, {}, kFail}});
+  EXPECT_EQ(verdict.action, kRestartUncounted);
 }
 
 TEST(JudgeAttempt, NamesAFailedRendezvous) {

@@ -15,29 +15,43 @@ bool Undecided(const PodRecord* pod) {
 
 Group::Group(const Observed& observed, int attempt)
     : attempt_(attempt),
-      by_rank_(static_cast<size_t>(std::max(observed.job.spec.replicas, 0)), nullptr) {
+      processes_(std::max(observed.job.spec.processes_per_replica, 1)),
+      by_replica_(static_cast<size_t>(std::max(observed.job.spec.replicas, 0)), nullptr) {
   for (const PodRecord& pod : observed.pods) {
     newest_attempt_ = std::max(newest_attempt_, pod.attempt);
-    if (pod.attempt == attempt && static_cast<size_t>(pod.rank) < by_rank_.size()) {
-      by_rank_[static_cast<size_t>(pod.rank)] = &pod;
+    if (pod.attempt == attempt && static_cast<size_t>(pod.rank) < by_replica_.size()) {
+      by_replica_[static_cast<size_t>(pod.rank)] = &pod;
     }
   }
 }
 
-std::vector<int> Group::MissingRanks(const api::RankSet& done) const {
+// A pod's ranks are done together.
+bool Group::Done(const api::RankSet& done, size_t replica) const {
+  return done.Contains(static_cast<int>(replica) * processes_);
+}
+
+void Group::AddDone(api::RankSet& done) const {
+  for (const PodRecord* pod : by_replica_) {
+    for (int local = 0; pod != nullptr && pod->succeeded() && local < processes_; ++local) {
+      done.Add(pod->rank * processes_ + local);
+    }
+  }
+}
+
+std::vector<int> Group::Missing(const api::RankSet& done) const {
   std::vector<int> missing;
-  for (size_t rank = 0; rank < by_rank_.size(); ++rank) {
-    if (by_rank_[rank] == nullptr && !done.Contains(static_cast<int>(rank))) {
-      missing.push_back(static_cast<int>(rank));
+  for (size_t i = 0; i < by_replica_.size(); ++i) {
+    if (by_replica_[i] == nullptr && !Done(done, i)) {
+      missing.push_back(static_cast<int>(i));
     }
   }
   return missing;
 }
 
 bool Group::AllStarted(const api::RankSet& done) const {
-  for (size_t rank = 0; rank < by_rank_.size(); ++rank) {
-    const PodRecord* pod = by_rank_[rank];
-    if (!done.Contains(static_cast<int>(rank)) && (pod == nullptr || !pod->started)) {
+  for (size_t i = 0; i < by_replica_.size(); ++i) {
+    const PodRecord* pod = by_replica_[i];
+    if (!Done(done, i) && (pod == nullptr || !pod->started)) {
       return false;
     }
   }
@@ -45,9 +59,9 @@ bool Group::AllStarted(const api::RankSet& done) const {
 }
 
 bool Group::AllReady(const api::RankSet& done) const {
-  for (size_t rank = 0; rank < by_rank_.size(); ++rank) {
-    const PodRecord* pod = by_rank_[rank];
-    if (!done.Contains(static_cast<int>(rank)) && (pod == nullptr || !pod->ready)) {
+  for (size_t i = 0; i < by_replica_.size(); ++i) {
+    const PodRecord* pod = by_replica_[i];
+    if (!Done(done, i) && (pod == nullptr || !pod->ready)) {
       return false;
     }
   }
@@ -55,15 +69,25 @@ bool Group::AllReady(const api::RankSet& done) const {
 }
 
 bool Group::AnyScheduled() const {
-  return std::any_of(by_rank_.begin(), by_rank_.end(),
+  return std::any_of(by_replica_.begin(), by_replica_.end(),
                      [](const PodRecord* pod) { return pod != nullptr && !pod->node.empty(); });
+}
+
+const PodRecord* Group::FirstNotStarted(const api::RankSet& done) const {
+  for (size_t i = 0; i < by_replica_.size(); ++i) {
+    const PodRecord* pod = by_replica_[i];
+    if (!Done(done, i) && pod != nullptr && !pod->started) {
+      return pod;
+    }
+  }
+  return nullptr;
 }
 
 api::ReplicaCounts Group::Count(const api::RankSet& done) const {
   api::ReplicaCounts counts;
-  counts.desired = static_cast<int>(by_rank_.size());
-  counts.succeeded = done.size();
-  for (const PodRecord* pod : by_rank_) {
+  counts.desired = static_cast<int>(by_replica_.size());
+  counts.succeeded = done.size() / processes_;
+  for (const PodRecord* pod : by_replica_) {
     if (pod == nullptr) {
       continue;
     }
@@ -79,18 +103,17 @@ api::ReplicaCounts Group::Count(const api::RankSet& done) const {
 
 std::vector<PodRecord> Group::Failed(const api::Metadata& job, const api::Status& status) const {
   std::vector<PodRecord> failed;
-  for (size_t i = 0; i < by_rank_.size(); ++i) {
-    const int rank = static_cast<int>(i);
-    const PodRecord* pod = by_rank_[i];
-    if (status.succeeded_ranks.Contains(rank)) {
+  for (size_t i = 0; i < by_replica_.size(); ++i) {
+    const PodRecord* pod = by_replica_[i];
+    if (Done(status.succeeded_ranks, i)) {
       continue;
     }
     if (pod == nullptr) {
       if (status.pods_created_time) {
         PodRecord lost;
-        lost.name = api::PodName(job.name, attempt_, rank);
+        lost.name = api::PodName(job.name, attempt_, static_cast<int>(i));
         lost.attempt = attempt_;
-        lost.rank = rank;
+        lost.rank = static_cast<int>(i);
         lost.phase = PodPhase::kFailed;
         lost.reason = api::kReasonPodDeleted;
         failed.push_back(std::move(lost));
@@ -103,8 +126,8 @@ std::vector<PodRecord> Group::Failed(const api::Metadata& job, const api::Status
 }
 
 bool Group::AnyUndecided(const api::RankSet& done) const {
-  for (size_t rank = 0; rank < by_rank_.size(); ++rank) {
-    if (!done.Contains(static_cast<int>(rank)) && Undecided(by_rank_[rank])) {
+  for (size_t i = 0; i < by_replica_.size(); ++i) {
+    if (!Done(done, i) && Undecided(by_replica_[i])) {
       return true;
     }
   }

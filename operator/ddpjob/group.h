@@ -1,5 +1,5 @@
-// The pods of one attempt by rank, and what they amount to. Points into Observed: lives no longer
-// than it. Pure.
+// The pods of one attempt by replica, and what they amount to. Points into Observed: lives no
+// longer than it. Pure.
 #pragma once
 
 #include <vector>
@@ -12,26 +12,34 @@ class Group {
  public:
   Group(const Observed& observed, int attempt);
 
-  const std::vector<const PodRecord*>& by_rank() const { return by_rank_; }  // null: not there
+  // By replica, which is the rank with one process a pod; null: not there.
+  const std::vector<const PodRecord*>& by_replica() const { return by_replica_; }
   // The highest attempt among all labels; 0 without pods.
   int newest_attempt() const { return newest_attempt_; }
 
-  std::vector<int> MissingRanks(const api::RankSet& done) const;
-  // Every rank's worker runs, ran, or is done.
+  // `done` has ranks, all else is about replicas.
+  void AddDone(api::RankSet& done) const;
+  std::vector<int> Missing(const api::RankSet& done) const;
+  // Every pod's worker runs, ran, or is done.
   bool AllStarted(const api::RankSet& done) const;
   bool AllReady(const api::RankSet& done) const;
   bool AnyScheduled() const;
+  // The lowest that has not started; null when all have, or it is not there.
+  const PodRecord* FirstNotStarted(const api::RankSet& done) const;
   api::ReplicaCounts Count(const api::RankSet& done) const;
 
   // Pods that ended badly, are being deleted by somebody, or — when all had been created — are
-  // gone. A rank that is done is never among them.
+  // gone. One that is done is never among them.
   std::vector<PodRecord> Failed(const api::Metadata& job, const api::Status& status) const;
-  // Ranks that neither failed nor are done: their end may still tell more.
+  // Pods that neither failed nor are done: their end may still tell more.
   bool AnyUndecided(const api::RankSet& done) const;
 
  private:
+  bool Done(const api::RankSet& done, size_t replica) const;
+
   int attempt_;
-  std::vector<const PodRecord*> by_rank_;
+  int processes_;  // ranks of each pod
+  std::vector<const PodRecord*> by_replica_;
   int newest_attempt_ = 0;
 };
 

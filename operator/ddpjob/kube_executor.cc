@@ -26,13 +26,17 @@ std::string AttemptSelector(const api::DDPJob& job, int attempt) {
                      attempt);
 }
 
-// The name is taken by an object that is not ours: the caller can tell this from our own.
-ApiError Foreign(const std::string& kind, const std::string& name) {
-  ApiError error;
-  error.code = base::ErrorCode::kAlreadyExists;
-  error.http = 409;
-  error.message = fmt::format("{} '{}' exists and does not belong to this job", kind, name);
-  return error;
+bool IsOurs(const api::DDPJob& job, const Json& object) {
+  const auto owner = ReadOwner(object);
+  return owner && owner->uid == job.metadata.uid;
+}
+
+ApiResult<Json> CreateChild(kube::Client& client, const api::DDPJob& job,
+                            const kube::Resource& resource, const Json& object,
+                            const std::stop_token& stop) {
+  return CreateOrGetOurs(
+      client, resource, job.metadata.namespace_name, object,
+      [&job](const Json& there) { return IsOurs(job, there); }, stop);
 }
 
 // What stands in the way of the pods, if the server said so; a server that says nothing is an error
@@ -69,8 +73,9 @@ std::vector<const PodRecord*> PodsToDelete(const Observed& observed, const Delet
 }  // namespace
 
 KubeExecutor::KubeExecutor(kube::Client client, OwnWrites& own_writes, controller::Metrics& metrics,
-                           const base::Clock& clock)
+                           std::vector<std::string> namespaces, const base::Clock& clock)
     : client_(std::move(client)),
+      extras_(client_, std::move(namespaces)),
       own_writes_(own_writes),
       clock_(clock),
       pods_created_(metrics.AddCounter("ddpjob_pods_created_total", "Pods created")),
@@ -116,33 +121,15 @@ Execution KubeExecutor::Execute(const Observed& observed, const std::vector<Acti
   Execution result;
   for (const Action& action : actions) {
     std::visit([&](const auto& typed) { Perform(observed, typed, stop, result); }, action);
-    if (result.error || result.create_failure || result.service_taken || stop.stop_requested()) {
+    const bool blocked = std::any_of(result.extras.begin(), result.extras.end(), [](const auto& e) {
+      return e.second.state != ExtraView::State::kThere;
+    });
+    if (result.error || result.create_failure || result.service_taken || blocked ||
+        stop.stop_requested()) {
       break;
     }
   }
   return result;
-}
-
-// A name that is taken may be our own doing: by a request whose answer was lost, or that the HTTP
-// library sent twice. Ours-by-UID counts as created.
-ApiResult<Json> KubeExecutor::CreateOrGetOurs(const api::DDPJob& job,
-                                              const kube::Resource& resource, const Json& object,
-                                              const std::stop_token& stop) {
-  const std::string& name_space = job.metadata.namespace_name;
-  auto created = client_.Create(resource, name_space, object, stop);
-  if (created || created.error().code != base::ErrorCode::kAlreadyExists) {
-    return created;
-  }
-  const std::string name = json::GetString(object, {"metadata", "name"});
-  auto there = client_.Get(resource, name_space, name, stop);
-  if (!there) {
-    return there;
-  }
-  const auto owner = ReadOwner(*there);
-  if (!owner || owner->uid != job.metadata.uid) {
-    return Foreign(resource.kind, name);
-  }
-  return there;
 }
 
 bool KubeExecutor::ForeignServiceExists(const api::DDPJob& job, const std::stop_token& stop) {
@@ -150,14 +137,13 @@ bool KubeExecutor::ForeignServiceExists(const api::DDPJob& job, const std::stop_
   if (!there) {
     return there.error().code != base::ErrorCode::kNotFound;
   }
-  const auto owner = ReadOwner(*there);
-  return !owner || owner->uid != job.metadata.uid;
+  return !IsOurs(job, *there);
 }
 
 void KubeExecutor::Perform(const Observed& observed, const CreateService& /*action*/,
                            const std::stop_token& stop, Execution& result) {
   const api::DDPJob& job = observed.job;
-  auto service = CreateOrGetOurs(job, ServiceResource(), BuildService(job), stop);
+  auto service = CreateChild(client_, job, ServiceResource(), BuildService(job), stop);
   if (service) {
     own_writes_.CreatedService(job.metadata.uid, json::GetString(*service, {"metadata", "uid"}));
   } else if (service.error().code == base::ErrorCode::kAlreadyExists) {
@@ -171,7 +157,7 @@ std::optional<ApiError> KubeExecutor::CreatePod(const api::DDPJob& job, int atte
                                                 const std::stop_token& stop) {
   const std::string name = api::PodName(job.metadata.name, attempt, rank);
   own_writes_.WillCreatePod(job.metadata.uid, name);
-  auto pod = CreateOrGetOurs(job, PodResource(), BuildPod(job, attempt, rank), stop);
+  auto pod = CreateChild(client_, job, PodResource(), BuildPod(job, attempt, rank), stop);
   auto record = pod ? ReadPod(*pod) : std::nullopt;
   if (record) {
     pods_created_.Increment();
@@ -180,7 +166,8 @@ std::optional<ApiError> KubeExecutor::CreatePod(const api::DDPJob& job, int atte
   }
   own_writes_.DidNotCreatePod(job.metadata.uid, name);
   pods_refused_.Increment();
-  return pod ? Foreign("Pod", name) : pod.error();
+  return pod ? kube::NoAnswer({base::ErrorCode::kInternal, "the server answered with no pod"})
+             : pod.error();
 }
 
 // All of a batch at once, a bounded number under way; the first refusal keeps the rest from
@@ -253,6 +240,57 @@ void KubeExecutor::Perform(const Observed& observed, const DeletePods& action,
   deletions_.Increment();
   if (!deleted) {
     own_writes_.DidNotDelete(job.metadata.uid, uids);
+    result.error = deleted.error();
+  }
+}
+
+void KubeExecutor::Perform(const Observed& observed, const CreateExtra& action,
+                           const std::stop_token& stop, Execution& result) {
+  auto view = extras_.Create(observed.job, action.extra, action.attempt, stop);
+  if (view) {
+    result.extras[action.extra] = *view;
+  } else {
+    result.error = view.error();
+  }
+}
+
+void KubeExecutor::Perform(const Observed& observed, const ForceDeletePod& action,
+                           const std::stop_token& stop, Execution& result) {
+  kube::DeleteOptions options;
+  options.grace_seconds = 0;
+  options.uid = action.uid;
+  const auto deleted = client_.Delete(PodResource(), observed.job.metadata.namespace_name,
+                                      action.name, options, stop);
+  if (!deleted) {
+    result.error = deleted.error();
+  }
+}
+
+void KubeExecutor::Perform(const Observed& /*observed*/, const AskNodes& action,
+                           const std::stop_token& stop, Execution& result) {
+  static const kube::Resource nodes{"", "v1", "nodes", "Node"};
+  for (const std::string& name : action.nodes) {
+    const auto node = client_.Get(nodes, "", name, stop);
+    if (!node && node.error().code == base::ErrorCode::kForbidden) {
+      // An operator of one namespace may not look at nodes: what it does not know proves nothing.
+      result.nodes[name] = {.time = clock_.Now()};
+      continue;
+    }
+    if (!node && node.error().code != base::ErrorCode::kNotFound) {
+      result.error = node.error();
+      return;
+    }
+    result.nodes[name] = ReadNode(node ? &*node : nullptr, clock_.Now());
+  }
+}
+
+void KubeExecutor::Perform(const Observed& observed, const DeleteJob& /*action*/,
+                           const std::stop_token& stop, Execution& result) {
+  const api::Metadata& meta = observed.job.metadata;
+  kube::DeleteOptions options;
+  options.uid = meta.uid;
+  const auto deleted = client_.Delete(JobResource(), meta.namespace_name, meta.name, options, stop);
+  if (!deleted) {
     result.error = deleted.error();
   }
 }

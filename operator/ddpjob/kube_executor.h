@@ -7,6 +7,7 @@
 #include <stop_token>
 
 #include "operator/controller/metrics.h"
+#include "operator/ddpjob/kube_extras.h"
 #include "operator/ddpjob/own_writes.h"
 #include "operator/ddpjob/plan.h"
 #include "operator/kube/client.h"
@@ -19,12 +20,16 @@ struct Execution {
   std::optional<std::chrono::seconds> retry_after;
   bool created_pods = false;
   bool service_taken = false;           // a service of that name is somebody else's
+  std::map<Extra, ExtraView> extras;    // of CreateExtra; one that blocks ended the actions
+  NodeLooks nodes;                      // of AskNodes
   std::optional<kube::ApiError> error;  // of anything else; the rest was left undone
 };
 
 class KubeExecutor {
  public:
+  // `namespaces`: see KubeExtras.
   KubeExecutor(kube::Client client, OwnWrites& own_writes, controller::Metrics& metrics,
+               std::vector<std::string> namespaces = {},
                const base::Clock& clock = base::SystemClock());
 
   // In order; ends at the first that fails.
@@ -44,17 +49,22 @@ class KubeExecutor {
                Execution& result);
   void Perform(const Observed& observed, const DeletePods& action, const std::stop_token& stop,
                Execution& result);
+  void Perform(const Observed& observed, const CreateExtra& action, const std::stop_token& stop,
+               Execution& result);
+  void Perform(const Observed& observed, const ForceDeletePod& action, const std::stop_token& stop,
+               Execution& result);
+  void Perform(const Observed& observed, const AskNodes& action, const std::stop_token& stop,
+               Execution& result);
+  void Perform(const Observed& observed, const DeleteJob& action, const std::stop_token& stop,
+               Execution& result);
   std::optional<kube::ApiError> CreatePod(const api::DDPJob& job, int attempt, int rank,
                                           const std::stop_token& stop);
-  kube::ApiResult<json::Json> CreateOrGetOurs(const api::DDPJob& job,
-                                              const kube::Resource& resource,
-                                              const json::Json& object,
-                                              const std::stop_token& stop);
   std::optional<kube::ApiError> CreateBatch(const api::DDPJob& job, int attempt,
                                             const std::vector<int>& ranks,
                                             const std::stop_token& stop);
 
   kube::Client client_;
+  KubeExtras extras_;
   OwnWrites& own_writes_;
   const base::Clock& clock_;
   controller::Counter& pods_created_;

@@ -3,6 +3,7 @@
 // that the status knows of and the list does not yet show would look lost.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,7 +21,7 @@ struct PodRecord {
   std::string name;
   std::string uid;
   int attempt = 0;
-  int rank = 0;
+  int rank = 0;  // which pod of the attempt: with one process a pod, its rank
   PodPhase phase = PodPhase::kPending;
   bool ready = false;
   bool started = false;  // the worker container runs, or ran
@@ -28,9 +29,10 @@ struct PodRecord {
   std::string ip;        // "" until it has one
   // The worker container's end. A pod may end without one (evicted): then phase is kFailed.
   std::optional<int> exit_code;
-  std::string reason;      // why it ended, or why it does not start (ImagePullBackOff …)
-  std::string message;     // termination message, or the scheduler's or kubelet's words
-  std::string disruption;  // reason of the condition DisruptionTarget=True; "" without
+  std::string reason;   // why it ended, or why it does not start (ImagePullBackOff …)
+  std::string message;  // termination message, or the scheduler's or kubelet's words
+  // Reason of the condition DisruptionTarget=True, or of Kueue's TerminationTarget; "" without.
+  std::string disruption;
   std::optional<TimePoint> deletion_time;  // deletionTimestamp: when its grace ends
   std::optional<TimePoint> finished_time;
 
@@ -65,16 +67,49 @@ struct ProgressPull {
   bool ok = false;    // an answer that could be read
   std::string error;  // of a pull that failed: why, for people; the same words for the same trouble
   TimePoint time;     // when the pull ended
-  api::Progress progress;                          // of an answer
-  std::optional<api::CheckpointState> checkpoint;  // of an answer that tells of one
+  api::Progress progress = {};                          // of an answer
+  std::optional<api::CheckpointState> checkpoint = {};  // of an answer that tells of one
   bool operator==(const ProgressPull&) const = default;
 };
 
+// What an attempt may need beside service and pods.
+enum class Extra { kClaim, kNetworkPolicy, kPodGroup };
+
+// What the body knows of one; nothing known means that it is still to be made.
+struct ExtraView {
+  int attempt = 0;  // for which this was found; a NetworkPolicy serves all
+  enum class State { kThere, kForeign, kUnsupported };
+  State state = State::kThere;
+  std::string message = {};  // of kUnsupported
+  bool operator==(const ExtraView&) const = default;
+};
+
+// What the API server last said of a node that the plan asked for.
+struct NodeLook {
+  TimePoint time;                            // when it was asked
+  bool unwell = false;                       // gone, or not Ready
+  bool lost = false;                         // gone, out of service, or silent
+  std::optional<TimePoint> lost_since = {};  // of one that is silent
+  bool operator==(const NodeLook&) const = default;
+};
+// A node as the API server stores it; null for one that is gone. Pure.
+NodeLook ReadNode(const json::Json* node, TimePoint now);
+using NodeLooks = std::map<std::string, NodeLook>;
+
+// How the operator was started.
+struct Settings {
+  bool network_policies = false;
+  std::optional<std::chrono::seconds> force_delete_after;  // nothing: never by force
+};
+
 struct Observed {
+  Settings settings;
   api::DDPJob job;
   std::vector<api::Problem> problems;  // of ParseJob or Validate; job may be half-filled then
   std::vector<PodRecord> pods;         // all that the job's UID owns, of any attempt
   ServiceState service = ServiceState::kMissing;
+  std::map<Extra, ExtraView> extras;
+  NodeLooks nodes;  // by name; those of this job that were asked for
   std::optional<CreateFailure> create_failure;
   std::optional<ProgressPull> progress;
   // False on one machine: a killed process is the program's own fault, no node can prove otherwise.

@@ -13,14 +13,22 @@
 #include "operator/ddpjob/conditions.h"
 #include "operator/ddpjob/first_cause.h"
 #include "operator/ddpjob/group.h"
+#include "operator/ddpjob/node_policy.h"
+#include "operator/ddpjob/progress_policy.h"
 #include "operator/ddpjob/provisional.h"
 #include "operator/ddpjob/restart_policy.h"
+#include "operator/ddpjob/startup_policy.h"
+#include "operator/ddpjob/timers.h"
 
 namespace ddp::job {
 namespace {
 
 using api::Phase;
 using std::chrono::seconds;
+
+bool IsOurs(const api::Spec& spec) {
+  return spec.managed_by.empty() || spec.managed_by == api::kManagedBy;
+}
 
 class Planner {
  public:
@@ -30,8 +38,9 @@ class Planner {
   }
 
   Plan Run() {
-    if (observed_.job.metadata.deletion_time) {
-      return std::move(plan_);  // the garbage collector takes the children, by their owner
+    // Of a job that is being deleted the garbage collector takes the children, by their owner.
+    if (observed_.job.metadata.deletion_time || !IsOurs(spec())) {
+      return std::move(plan_);
     }
     status().observed_generation = observed_.job.metadata.generation;
     if (!status().finished()) {
@@ -42,56 +51,162 @@ class Planner {
     status() = std::move(summary.status);
     WakeAt(summary.wake_up ? std::optional(now_ + *summary.wake_up) : std::nullopt);
     plan_.actions = ActionsFor(observed_, status(), now_);
+    LookAtNodes();
+    WakeAt(DeadlineOf(spec(), status()));
+    Expire();
     plan_.urgency = UrgencyOf(observed_.job.status, status());
     return std::move(plan_);
   }
 
  private:
   api::Status& status() { return plan_.status; }
+  const api::Spec& spec() const { return observed_.job.spec; }
 
   void Decide() {
-    if (!status().start_time) {
-      status().start_time = now_seconds_;
-    }
     if (!observed_.problems.empty()) {
       Fail(api::kReasonInvalidSpec, api::Join(observed_.problems));
       return;
     }
-    const bool moved = MoveCauses(observed_.pods, status(), now_);
+    const bool moved = MoveCauses(observed_.pods, observed_.nodes, status(), now_);
     const Group group(observed_, status().attempt);
+    if (spec().suspend) {
+      Suspend(group);
+      return;
+    }
+    if (status().phase == Phase::kSuspended) {
+      Resume(group);
+      return;
+    }
+    if (!status().start_time) {
+      status().start_time = now_seconds_;
+    }
+    if (PastDeadline()) {
+      return;
+    }
+    const bool restart_requested = TakeRestartRequest();
     if (status().phase == Phase::kRestarting) {
       WaitForNextAttempt(group, moved);
     } else if (group.newest_attempt() > status().attempt) {
       // Labels tell of an attempt that status does not know: its pods may belong to any decision.
       status().attempt = group.newest_attempt();
-      Abandon(group, api::kReasonStatusLost);
+      Abandon(group, true, api::kReasonStatusLost);
     } else if (status().attempt == 0) {
       BeginAttempt(group);
+    } else if (restart_requested) {
+      Abandon(group, false, api::kReasonRestartRequested);
     } else if (!Refused(group)) {
       Watch(group);
     }
   }
 
+  // ---- the life of the job ----------------------------------------------------------------------
+
+  void Suspend(const Group& group) {
+    api::Status& s = status();
+    TakeRestartRequest();
+    if (s.phase == Phase::kSuspended) {
+      return;
+    }
+    if (s.attempt > 0 && s.phase != Phase::kRestarting) {
+      group.AddDone(s.succeeded_ranks);
+      if (s.succeeded_ranks.size() == spec().ranks()) {
+        Succeed();
+        return;
+      }
+    }
+    s.phase = Phase::kSuspended;
+    s.start_time.reset();
+    s.next_attempt_time.reset();
+    s.give_up_time.reset();
+    Say(false, api::kReasonSuspended,
+        fmt::format("suspended; attempt {} is given up with its own grace", s.attempt));
+  }
+
+  void Resume(const Group& group) {
+    const auto stopped = StoppedBy(observed_.pods);
+    if (!stopped || now_ < *stopped) {
+      WakeAt(stopped);
+      return;
+    }
+    Say(false, api::kReasonResumed, "resumed");
+    status().start_time = now_seconds_;
+    BeginAttempt(group);
+  }
+
+  bool PastDeadline() {
+    const auto deadline = DeadlineOf(spec(), status());
+    if (!deadline || now_ < *deadline) {
+      return false;
+    }
+    Fail(api::kReasonDeadline,
+         fmt::format("the job was not done {} s after {} (spec.activeDeadlineSeconds)",
+                     *spec().active_deadline_seconds, base::FormatTime(*status().start_time)));
+    return true;
+  }
+
+  // Each request counts once, whatever it finds; true for one that is new.
+  bool TakeRestartRequest() {
+    const api::Metadata& meta = observed_.job.metadata;
+    const auto last =
+        status().restart_request_time ? status().restart_request_time : meta.creation_time;
+    if (!meta.restart_requested || (last && *meta.restart_requested <= *last)) {
+      return false;
+    }
+    status().restart_request_time = meta.restart_requested;
+    return true;
+  }
+
+  void Succeed() {
+    status().phase = Phase::kSucceeded;
+    status().completion_time = now_seconds_;
+    Say(false, api::kReasonSucceeded,
+        fmt::format("attempt {}: every rank succeeded", status().attempt));
+  }
+
+  void Fail(std::string_view reason, const std::string& message) {
+    status().phase = Phase::kFailed;
+    status().completion_time = now_seconds_;
+    status().next_attempt_time.reset();
+    status().give_up_time.reset();
+    Set(api::kConditionFailed, api::ConditionStatus::kTrue, reason, message);
+    Say(true, reason, message);
+  }
+
+  void Expire() {
+    const auto expiry = ExpiryOf(spec(), status());
+    if (expiry && now_ >= *expiry) {
+      plan_.actions = {DeleteJob{}};
+    } else {
+      WakeAt(expiry);
+    }
+  }
+
+  // ---- attempts
+  // -----------------------------------------------------------------------------------
+
   void BeginAttempt(const Group& group) {
     api::Status& s = status();
     const bool first = s.attempt == 0;
+    s.phase = first || s.phase == Phase::kSuspended ? Phase::kPending : Phase::kStarting;
     s.attempt = std::max(s.attempt, group.newest_attempt()) + 1;
-    s.phase = first ? Phase::kPending : Phase::kStarting;
     s.succeeded_ranks = {};
     s.pods_created_time.reset();
+    s.bound_time.reset();
     s.running_time.reset();
+    s.step_time.reset();
     s.next_attempt_time.reset();
     s.give_up_time.reset();
+    EndStall(api::kReasonRestarting, "a new attempt begins");
     Say(false, first ? api::kReasonCreated : api::kReasonRestarting,
-        fmt::format("attempt {} begins with {} {}", s.attempt, observed_.job.spec.replicas,
-                    observed_.job.spec.replicas == 1 ? "rank" : "ranks"));
+        fmt::format("attempt {} begins with {} {}", s.attempt, spec().ranks(),
+                    spec().ranks() == 1 ? "rank" : "ranks"));
   }
 
   // Gives an attempt up that did not fail by itself; nothing is counted.
-  void Abandon(const Group& group, std::string_view reason) {
+  void Abandon(const Group& group, bool warning, std::string_view reason) {
     status().phase = Phase::kRestarting;
     status().next_attempt_time = now_seconds_;
-    Say(true, reason, fmt::format("attempt {} can't be used, the next begins", status().attempt));
+    Say(warning, reason, fmt::format("attempt {} is given up, the next begins", status().attempt));
     WaitForNextAttempt(group, false);
   }
 
@@ -107,7 +222,7 @@ class Planner {
              fmt::format("the pod that spec.template describes is refused: {}", failure->message));
         return true;
       case CreateFailure::Kind::kNameTaken:
-        Abandon(group, api::kReasonPodNameTaken);
+        Abandon(group, true, api::kReasonPodNameTaken);
         return true;
       case CreateFailure::Kind::kTransient:
         WakeAt(now_ + api::kBlockedRetry);
@@ -118,13 +233,30 @@ class Planner {
 
   void Watch(const Group& group) {
     api::Status& s = status();
-    for (const PodRecord* pod : group.by_rank()) {
-      if (pod != nullptr && pod->succeeded()) {
-        s.succeeded_ranks.Add(pod->rank);
-      }
+    group.AddDone(s.succeeded_ranks);
+    NoteTimes(group);
+    if (observed_.progress) {
+      NoteProgress(*observed_.progress, s);
     }
-    if (!s.pods_created_time && group.MissingRanks(s.succeeded_ranks).empty()) {
+    if (s.succeeded_ranks.size() == spec().ranks()) {
+      Succeed();
+      return;
+    }
+    const std::vector<PodRecord> failed = group.Failed(observed_.job.metadata, s);
+    if (!failed.empty()) {
+      HandleFailure(group, failed);
+    } else if (!TimeOutStartup(group)) {
+      HandleStall(group);
+    }
+  }
+
+  void NoteTimes(const Group& group) {
+    api::Status& s = status();
+    if (!s.pods_created_time && group.Missing(s.succeeded_ranks).empty()) {
       s.pods_created_time = now_seconds_;
+    }
+    if (!s.bound_time && group.AnyScheduled()) {
+      s.bound_time = now_seconds_;
     }
     if (!s.running_time && group.AllStarted(s.succeeded_ranks)) {
       s.running_time = now_seconds_;
@@ -132,18 +264,13 @@ class Planner {
     }
     if (s.running_time) {
       s.phase = std::max(s.phase, Phase::kRunning);
-    } else if (group.AnyScheduled()) {
+    } else if (s.bound_time) {
       s.phase = std::max(s.phase, Phase::kStarting);
     }
-    if (s.succeeded_ranks.size() == observed_.job.spec.replicas) {
-      Succeed();
-      return;
-    }
-    const std::vector<PodRecord> failed = group.Failed(observed_.job.metadata, s);
-    if (!failed.empty()) {
-      HandleFailure(group, failed);
-    }
   }
+
+  // ---- failures
+  // -----------------------------------------------------------------------------------
 
   void HandleFailure(const Group& group, const std::vector<PodRecord>& failed) {
     const PodRecord& first = failed[FirstCause(failed)];
@@ -154,22 +281,88 @@ class Planner {
       return;
     }
     const bool all_unavailable =
-        failed.size() == static_cast<size_t>(observed_.job.spec.replicas) &&
+        failed.size() == static_cast<size_t>(spec().replicas) &&
         std::all_of(failed.begin(), failed.end(), [](const PodRecord& pod) {
           return pod.exit_code == static_cast<int>(api::ExitCode::kUnavailable);
         });
-    const Verdict verdict = JudgeAttempt(first, all_unavailable, status().running_time.has_value());
+    EndAttempt(first, JudgeAttempt(first, all_unavailable, status().running_time.has_value(),
+                                   spec().restart.rules));
+  }
+
+  bool TimeOutStartup(const Group& group) {
+    const auto due = StartupDueOf(spec(), status());
+    if (!due || now_ < *due) {
+      WakeAt(due);
+      return false;
+    }
+    PodRecord late;
+    late.attempt = status().attempt;
+    if (const auto missing = group.Missing(status().succeeded_ranks); !missing.empty()) {
+      late.rank = missing.front();  // not even created
+      late.name = api::PodName(observed_.job.metadata.name, late.attempt, late.rank);
+    }
+    if (const PodRecord* pod = group.FirstNotStarted(status().succeeded_ranks); pod != nullptr) {
+      late = *pod;
+    }
+    const auto trouble = FindStartupTrouble(group.by_replica());
+    late.reason = api::kReasonStartupTimeout;
+    late.message = fmt::format(
+        "not every pod ran {} s after the first had a node "
+        "(spec.startupTimeoutSeconds): {}",
+        spec().startup_timeout_seconds, trouble ? trouble->message : "the kubelet gives no reason");
+    EndAttempt(late, ApplyRules(spec().restart.rules, late,
+                                {FailureAction::kRestartUncounted, api::Cause::kStartup,
+                                 api::kReasonStartupTimeout, false}));
+    return true;
+  }
+
+  void HandleStall(const Group& group) {
+    const Stall stall = FindStall(spec().progress, status(), observed_.progress, now_);
+    WakeAt(stall.due);
+    if (!stall.stalled) {
+      EndStall(api::kReasonNewStep, "rank 0 tells of new steps");
+      return;
+    }
+    const auto* known = api::FindCondition(status(), api::kConditionStalled);
+    if (known == nullptr || known->status != api::ConditionStatus::kTrue) {
+      Say(true, api::kReasonStalled, stall.message);
+    }
+    Set(api::kConditionStalled, api::ConditionStatus::kTrue, api::kReasonStalled, stall.message);
+    if (spec().progress.on_stall == api::OnStall::kReport) {
+      return;
+    }
+    const int slowest = observed_.progress->progress.slowest_rank.value_or(0);
+    const auto replica = static_cast<size_t>(std::max(slowest, 0) / spec().processes_per_replica);
+    PodRecord culprit;
+    culprit.attempt = status().attempt;
+    if (replica < group.by_replica().size() && group.by_replica()[replica] != nullptr) {
+      culprit = *group.by_replica()[replica];
+    }
+    culprit.reason = api::kReasonStalled;
+    culprit.message = stall.message;
+    EndAttempt(culprit,
+               ApplyRules(spec().restart.rules, culprit, JudgeStall(spec().progress.on_stall)));
+  }
+
+  void EndStall(std::string_view reason, const std::string& message) {
+    const auto* known = api::FindCondition(status(), api::kConditionStalled);
+    if (known != nullptr && known->status == api::ConditionStatus::kTrue) {
+      Set(api::kConditionStalled, api::ConditionStatus::kFalse, reason, message);
+    }
+  }
+
+  void EndAttempt(const PodRecord& first, const Verdict& verdict) {
     Remember(first, verdict);
     Restart(verdict);
     if (!status().finished()) {
-      Say(true, verdict.reason, Sentence(status().failures.front()));
+      Say(true, verdict.reason, SentenceOfLast());
     }
   }
 
   void Remember(const PodRecord& pod, const Verdict& verdict) {
     api::Failure failure;
     failure.attempt = pod.attempt;
-    failure.rank = pod.rank;
+    failure.rank = pod.rank * spec().processes_per_replica;
     failure.pod = pod.name;
     failure.pod_uid = pod.uid;
     failure.node = pod.node;
@@ -186,16 +379,21 @@ class Planner {
     list.resize(std::min(list.size(), api::kMaxFailures));
   }
 
+  std::string SentenceOfLast() {
+    return status().failures.empty()
+               ? "the attempt failed"
+               : Sentence(status().failures.front(), spec().processes_per_replica);
+  }
+
   void Restart(const Verdict& verdict) {
     api::Status& s = status();
+    const api::Budget budget = RenewedBudget(s.budget, s.checkpoint, s.running_time, now_);
     const RestartDecision decision =
-        DecideRestart(observed_.job.spec.restart, s.budget, s.running_time, verdict,
-                      observed_.nodes_can_fail, now_);
+        DecideRestart(spec().restart, budget, verdict, observed_.nodes_can_fail, now_);
     s.budget = decision.budget;
     switch (decision.kind) {
       case RestartDecision::Kind::kFail:
-        Fail(decision.reason,
-             fmt::format("{}; {}", Sentence(s.failures.front()), decision.message));
+        Fail(decision.reason, fmt::format("{}; {}", SentenceOfLast(), decision.message));
         return;
       case RestartDecision::Kind::kWait:
         s.phase = Phase::kRestarting;
@@ -224,8 +422,7 @@ class Planner {
       if (now_ >= *s.give_up_time) {
         Fail(api::kReasonMaxRestarts,
              fmt::format("{}; all {} restarts are used (spec.restart.maxRestarts)",
-                         s.failures.empty() ? "the attempt failed" : Sentence(s.failures.front()),
-                         observed_.job.spec.restart.max_restarts));
+                         SentenceOfLast(), spec().restart.max_restarts));
       } else {
         WakeAt(s.give_up_time);
       }
@@ -243,21 +440,24 @@ class Planner {
     }
   }
 
-  void Succeed() {
-    status().phase = Phase::kSucceeded;
-    status().completion_time = now_seconds_;
-    Say(false, api::kReasonSucceeded,
-        fmt::format("attempt {}: every rank succeeded", status().attempt));
+  void LookAtNodes() {
+    const NodeQuestions questions = NodesToAsk(observed_, status(), now_);
+    WakeAt(questions.next);
+    if (!questions.nodes.empty()) {
+      plan_.actions.emplace_back(AskNodes{questions.nodes});
+    }
+    for (const ForceDeletePod& deletion : PodsToForce(observed_, now_)) {
+      plan_.actions.emplace_back(deletion);
+    }
   }
 
-  void Fail(std::string_view reason, const std::string& message) {
-    status().phase = Phase::kFailed;
-    status().completion_time = now_seconds_;
-    status().next_attempt_time.reset();
-    status().give_up_time.reset();
-    api::SetCondition(status(), api::kConditionFailed, api::ConditionStatus::kTrue, reason, message,
+  // ---- words
+  // --------------------------------------------------------------------------------------
+
+  void Set(const char* condition, api::ConditionStatus value, std::string_view reason,
+           const std::string& message) {
+    api::SetCondition(status(), condition, value, reason, message,
                       observed_.job.metadata.generation, now_seconds_);
-    Say(true, reason, message);
   }
 
   void Say(bool warning, std::string_view reason, const std::string& message) {

@@ -1,6 +1,7 @@
-// Random worlds: pods start, end, are deleted and marked as they please; the body loses status
-// writes, dies between write and action or among the actions, and looks at stale snapshots. After
-// each pass the rules of the design must hold, and once the faults stop every job must end.
+// Random worlds: pods start, end, are deleted and marked as they please; rank 0 tells of steps or
+// does not; users suspend, resume and ask for restarts; nodes die; the body loses status writes,
+// dies between write and action or among the actions, and looks at stale snapshots. After each pass
+// the rules of the design must hold, and once the faults stop every job must end.
 //
 // DDP_TEST_SEED=<n> repeats the world of a failure message.
 #include <gmock/gmock.h>
@@ -43,6 +44,8 @@ class World {
     stored_.job.spec.restart.max_restarts = Below(6);
     stored_.job.spec.restart.max_uncounted_restarts = Below(12);
     stored_.service = ServiceState::kMissing;
+    stored_.job.metadata.creation_time = kStart;
+    ChooseFeatures();
     stale_ = stored_;
   }
 
@@ -53,6 +56,8 @@ class World {
         Disturb(pod);
       }
       Vanish();
+      Meddle();
+      Tell();
       if (Chance(10)) {
         stale_ = stored_;
         stale_version_ = version_;
@@ -64,8 +69,11 @@ class World {
   // Every pod starts and ends well, every write succeeds: the job must reach an end, and a quiet
   // world must have told when to look again.
   void RunCalm() {
+    stored_.job.spec.suspend = false;
+    stored_.progress.reset();
     for (int i = 0; i < kCalmSteps; ++i) {
-      if (stored_.job.status.finished() && ActivePods() == 0) {
+      const bool stays = stored_.job.spec.clean_pod_policy == api::CleanPodPolicy::kNone;
+      if (deleted_ || (stored_.job.status.finished() && (stays || ActivePods() == 0))) {
         return;
       }
       const Plan plan = Pass(/*faulty=*/false);
@@ -88,6 +96,62 @@ class World {
   }
 
  private:
+  void ChooseFeatures() {
+    api::Spec& spec = stored_.job.spec;
+    spec.processes_per_replica = 1 + Below(3);
+    spec.startup_timeout_seconds = Chance(2) ? 0 : 20 + Below(60);
+    spec.clean_pod_policy = static_cast<api::CleanPodPolicy>(Below(3));
+    if (Chance(3)) {
+      spec.progress = {.stall_timeout_seconds = 5 + Below(30),
+                       .on_stall = Chance(6)   ? api::OnStall::kFail
+                                   : Chance(2) ? api::OnStall::kReport
+                                               : api::OnStall::kRestart};
+    }
+    if (Chance(4)) {
+      spec.active_deadline_seconds = 60 + Below(600);
+    }
+    if (Chance(4)) {
+      spec.ttl_seconds_after_finished = Below(60);
+    }
+    if (Chance(3)) {
+      spec.restart.rules = {
+          {.exit_codes = {1 + Below(70)}, .action = static_cast<api::FailureAction>(Below(3))},
+          {.reasons = {"PodDeleted"}, .action = api::FailureAction::kRestart}};
+    }
+    if (Chance(3)) {
+      spec.scheduling.gang = api::Gang::kKubernetes;
+    }
+    stored_.settings.network_policies = Chance(3);
+    if (Chance(2)) {
+      stored_.settings.force_delete_after = seconds(5 + Below(30));
+    }
+  }
+
+  // What users do.
+  void Meddle() {
+    if (Chance(60)) {
+      stored_.job.spec.suspend = !stored_.job.spec.suspend;
+    }
+    if (Chance(80)) {
+      stored_.job.metadata.restart_requested = std::chrono::floor<seconds>(now_);
+    }
+  }
+
+  // What rank 0 says of itself, if it is asked and answers.
+  void Tell() {
+    if (Chance(2)) {
+      return;
+    }
+    ProgressPull pull{
+        .attempt = stored_.job.status.attempt, .ok = !Chance(4), .error = "refused", .time = now_};
+    step_ += Chance(2) ? Below(3) : 0;
+    pull.progress.step = step_;
+    if (Chance(3)) {
+      pull.checkpoint = api::CheckpointState{step_ / 10 * 10, std::nullopt};
+    }
+    stored_.progress = pull;
+  }
+
   int Below(int n) { return std::uniform_int_distribution<int>(0, n - 1)(random_); }
   bool Chance(int one_in) { return Below(one_in) == 0; }
 
@@ -164,7 +228,8 @@ class World {
     const Observed seen = old_view ? stale_ : stored_;
     const int seen_version = old_view ? stale_version_ : version_;
     Plan plan = MakePlan(seen, now_);
-    if (plan.urgency != Urgency::kNone) {
+    const bool postponed = plan.urgency == Urgency::kCounts && plan.events.empty() && Chance(2);
+    if (plan.urgency != Urgency::kNone && !postponed) {
       if (seen_version != version_ || (faulty && Chance(8))) {
         return plan;  // conflict or lost write: nothing else may happen
       }
@@ -190,10 +255,7 @@ class World {
     EXPECT_LE(after.attempt, before.attempt + 1);
     EXPECT_GE(after.restarts.Total(), before.restarts.Total());
     EXPECT_LE(after.restarts.Total(), before.restarts.Total() + 1);
-    // Each attempt but the first exists because exactly one failure was counted.
-    const bool booked = after.phase == Phase::kRestarting && !after.give_up_time;
-    EXPECT_EQ(after.restarts.Total(), after.attempt - (booked ? 0 : 1))
-        << "phase " << Name(after.phase);
+    CheckReasonOfAttempt(before, after);
     if (after.attempt == before.attempt) {
       EXPECT_GE(after.phase, before.phase) << "phases go forward within an attempt";
       EXPECT_GE(after.succeeded_ranks.size(), before.succeeded_ranks.size());
@@ -205,6 +267,22 @@ class World {
     }
   }
 
+  // Each attempt but the first exists because exactly one failure was counted, or because the job
+  // was resumed, or because a restart was asked for.
+  void CheckReasonOfAttempt(const api::Status& before, const api::Status& after) {
+    const int counted = after.restarts.Total() - total_of_attempt_;
+    EXPECT_LE(counted, 1) << "attempt " << after.attempt << ", phase " << Name(after.phase);
+    if (after.attempt == before.attempt) {
+      return;
+    }
+    const bool asked = after.restart_request_time != request_of_attempt_;
+    const bool resumed = before.phase == Phase::kSuspended;
+    EXPECT_TRUE(before.attempt == 0 || counted == 1 || asked || resumed)
+        << "attempt " << after.attempt << " has no reason";
+    total_of_attempt_ = after.restarts.Total();
+    request_of_attempt_ = after.restart_request_time;
+  }
+
   void Carry(const Action& action, const Observed& seen, bool old_view) {
     if (std::holds_alternative<CreateService>(action)) {
       stored_.service = ServiceState::kOurs;
@@ -212,6 +290,22 @@ class World {
       Delete(*deletion);
     } else if (const auto* creation = std::get_if<CreatePods>(&action)) {
       Create(*creation, seen, old_view);
+    } else if (const auto* extra = std::get_if<CreateExtra>(&action)) {
+      stored_.extras[extra->extra] = {.attempt = extra->attempt};
+    } else if (const auto* question = std::get_if<AskNodes>(&action)) {
+      for (const std::string& node : question->nodes) {
+        const bool unwell = Chance(3);
+        stored_.nodes[node] = {
+            .time = now_, .unwell = unwell, .lost = unwell && Chance(2), .lost_since = now_};
+      }
+    } else if (const auto* forced = std::get_if<ForceDeletePod>(&action)) {
+      std::erase_if(stored_.pods, [forced](const PodRecord& pod) {
+        EXPECT_TRUE(pod.uid != forced->uid || pod.deletion_time) << pod.name << " is not overdue";
+        return pod.uid == forced->uid;
+      });
+    } else if (std::holds_alternative<DeleteJob>(action)) {
+      EXPECT_TRUE(stored_.job.status.finished());
+      deleted_ = true;
     }
   }
 
@@ -230,6 +324,10 @@ class World {
   void Create(const CreatePods& creation, const Observed& seen, bool old_view) {
     if (!old_view) {
       EXPECT_FALSE(stored_.job.status.finished()) << "pods for a finished job";
+      EXPECT_FALSE(stored_.job.spec.suspend) << "pods for a suspended job";
+      if (stored_.job.spec.scheduling.gang == api::Gang::kKubernetes) {
+        EXPECT_EQ(stored_.extras[Extra::kPodGroup].attempt, creation.attempt);
+      }
       EXPECT_EQ(creation.attempt, stored_.job.status.attempt);
       for (const PodRecord& pod : seen.pods) {
         EXPECT_TRUE(pod.attempt == creation.attempt || pod.terminated() || pod.deletion_time)
@@ -257,6 +355,10 @@ class World {
   int version_ = 0;
   Observed stale_;
   int stale_version_ = 0;
+  int64_t step_ = 0;
+  bool deleted_ = false;
+  int total_of_attempt_ = 0;  // restarts when the attempt began
+  std::optional<TimePoint> request_of_attempt_;
 };
 
 void RunWorld(unsigned seed) {

@@ -8,8 +8,15 @@
 
 namespace ddp::job {
 
-// Moves what the pods' marks prove by now; true when the newest failure moved. The counts move too,
-// but for a failure that was not booked yet (status.give_up_time is set).
-bool MoveCauses(const std::vector<PodRecord>& pods, api::Status& status, TimePoint now);
+// Whether a node's death could be behind this failure: killed, terminated, out of reach of its
+// peers or standing still, and not longer ago than the window.
+bool MayMove(const api::Failure& failure, TimePoint now);
+// The rank of such a failure only noticed: the culprit is another of its attempt.
+bool BlamesOthers(const api::Failure& failure);
+
+// Moves what pods' marks and unwell nodes prove by now; true when the newest failure moved. The
+// counts move too, but for a failure that was not booked yet (status.give_up_time is set).
+bool MoveCauses(const std::vector<PodRecord>& pods, const NodeLooks& nodes, api::Status& status,
+                TimePoint now);
 
 }  // namespace ddp::job

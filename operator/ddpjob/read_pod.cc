@@ -1,4 +1,4 @@
-// A pod as the API server stores it → what plan() looks at.
+// Pods and nodes as the API server stores them → what plan() looks at.
 #include <charconv>
 
 #include "operator/api/text.h"
@@ -25,6 +25,12 @@ std::optional<TimePoint> TimeAt(const Json& object, std::initializer_list<std::s
   return time ? std::optional(*time) : std::nullopt;
 }
 
+const Json& ListAt(const Json& object, std::initializer_list<std::string_view> path) {
+  static const Json none = Json::array();
+  const Json* list = json::Find(object, path);
+  return list != nullptr && list->is_array() ? *list : none;
+}
+
 PodPhase ReadPhase(const Json& pod) {
   const std::string phase = json::GetString(pod, {"status", "phase"});
   if (phase == "Running") {
@@ -40,16 +46,12 @@ PodPhase ReadPhase(const Json& pod) {
 }
 
 void ReadConditions(const Json& pod, PodRecord& record) {
-  const Json* conditions = json::Find(pod, {"status", "conditions"});
-  if (conditions == nullptr || !conditions->is_array()) {
-    return;
-  }
-  for (const Json& condition : *conditions) {
+  for (const Json& condition : ListAt(pod, {"status", "conditions"})) {
     const std::string type = json::GetString(condition, {"type"});
     const bool is_true = json::GetString(condition, {"status"}) == "True";
     if (type == "Ready") {
       record.ready = is_true;
-    } else if (type == "DisruptionTarget" && is_true) {
+    } else if ((type == "DisruptionTarget" || type == "TerminationTarget") && is_true) {
       record.disruption = json::GetString(condition, {"reason"}, "DisruptionTarget");
     } else if (type == "PodScheduled" && !is_true) {
       record.reason = json::GetString(condition, {"reason"});
@@ -60,11 +62,7 @@ void ReadConditions(const Json& pod, PodRecord& record) {
 
 // The status of a container by name in a list such as status.containerStatuses; null without.
 const Json* ContainerStatus(const Json& pod, const char* list_name, std::string_view name) {
-  const Json* list = json::Find(pod, {"status", list_name});
-  if (list == nullptr || !list->is_array()) {
-    return nullptr;
-  }
-  for (const Json& status : *list) {
+  for (const Json& status : ListAt(pod, {"status", list_name})) {
     if (json::GetString(status, {"name"}) == name) {
       return &status;
     }
@@ -87,11 +85,7 @@ void ReadWaiting(const Json& status, PodRecord& record) {
 }
 
 void ReadInitContainers(const Json& pod, PodRecord& record) {
-  const Json* list = json::Find(pod, {"status", "initContainerStatuses"});
-  if (list == nullptr || !list->is_array()) {
-    return;
-  }
-  for (const Json& status : *list) {
+  for (const Json& status : ListAt(pod, {"status", "initContainerStatuses"})) {
     ReadWaiting(status, record);
     const Json* ended = json::Find(status, {"state", "terminated"});
     if (ended != nullptr && json::GetInt(*ended, {"exitCode"}) != 0) {
@@ -126,18 +120,20 @@ void ReadWorker(const Json& pod, PodRecord& record) {
 
 std::optional<PodRecord> ReadPod(const Json& pod) {
   const auto attempt = LabelNumber(pod, api::kAttemptLabel);
-  const auto rank = LabelNumber(pod, api::kRankLabel);
-  if (!attempt || !rank) {
+  const auto replica = LabelNumber(pod, api::kReplicaLabel);
+  if (!attempt || !replica) {
     return std::nullopt;
   }
   PodRecord record;
   record.name = json::GetString(pod, {"metadata", "name"});
   record.uid = json::GetString(pod, {"metadata", "uid"});
   record.attempt = *attempt;
-  record.rank = *rank;
+  record.rank = *replica;
   record.phase = ReadPhase(pod);
   record.node = json::GetString(pod, {"spec", "nodeName"});
-  record.ip = json::GetString(pod, {"status", "podIP"});
+  if (!json::GetBool(pod, {"spec", "hostNetwork"})) {  // a node's address is not the pod's own
+    record.ip = json::GetString(pod, {"status", "podIP"});
+  }
   record.deletion_time = TimeAt(pod, {"metadata", "deletionTimestamp"});
   ReadConditions(pod, record);
   ReadInitContainers(pod, record);
@@ -149,6 +145,32 @@ std::optional<PodRecord> ReadPod(const Json& pod) {
         api::Tail(json::GetString(pod, {"status", "message"}), api::kMaxFailureMessage);
   }
   return record;
+}
+
+NodeLook ReadNode(const Json* node, TimePoint now) {
+  NodeLook look;
+  look.time = now;
+  look.unwell = node == nullptr;
+  look.lost = node == nullptr;
+  if (node == nullptr) {
+    return look;
+  }
+  for (const Json& taint : ListAt(*node, {"spec", "taints"})) {
+    look.lost = look.lost || json::GetString(taint, {"key"}) == "node.kubernetes.io/out-of-service";
+  }
+  for (const Json& condition : ListAt(*node, {"status", "conditions"})) {
+    const std::string status = json::GetString(condition, {"status"});
+    if (json::GetString(condition, {"type"}) != "Ready" || status == "True") {
+      continue;
+    }
+    look.unwell = true;
+    if (status == "Unknown" && !look.lost) {  // its kubelet is silent
+      look.lost = true;
+      look.lost_since = TimeAt(condition, {"lastTransitionTime"}).value_or(now);
+    }
+  }
+  look.unwell = look.unwell || look.lost;
+  return look;
 }
 
 }  // namespace ddp::job

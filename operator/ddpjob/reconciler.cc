@@ -149,6 +149,7 @@ Outcome JobReconciler::Reconcile(const std::string& key, const std::stop_token& 
 Observed JobReconciler::Observe(const CachedJob& cached, Memory& memory,
                                 const std::stop_token& stop) {
   Observed observed;
+  observed.settings = options_.settings;
   api::DDPJob storage;
   observed.job = own_writes_.Newest(cached.job, storage);
   observed.problems = cached.problems;
@@ -158,6 +159,7 @@ Observed JobReconciler::Observe(const CachedJob& cached, Memory& memory,
   }
   own_writes_.Overlay(uid, observed.pods);
   observed.service = LookAtService(observed.job, memory, stop);
+  LookAtExtras(observed, memory);
   observed.create_failure = memory.create_failure;
   if (options_.puller != nullptr) {
     observed.progress =
@@ -182,6 +184,22 @@ Outcome JobReconciler::Describe(const Observed& observed, const Plan& plan, Memo
   }
   return plan.wake_up ? Outcome::After(std::max<base::Duration>(kDryRunPeriod, *plan.wake_up - now))
                       : Outcome::Done();
+}
+
+// What stood in the way is tried again after a while; what a node looked like is soon out of date.
+void JobReconciler::LookAtExtras(Observed& observed, Memory& memory) {
+  std::erase_if(memory.extra_blocked_until, [&](const auto& blocked) {
+    const bool over = clock_.Steady() >= blocked.second;
+    if (over) {
+      memory.extras.erase(blocked.first);
+    }
+    return over;
+  });
+  std::erase_if(memory.nodes, [&](const auto& look) {
+    return clock_.Now() - look.second.time > 2 * api::kProvisionalWindow;
+  });
+  observed.extras = memory.extras;
+  observed.nodes = memory.nodes;
 }
 
 // Foreign services are in no cache (they lack our labels): once met, they are asked for by name now
@@ -252,6 +270,18 @@ Outcome JobReconciler::Act(const Observed& observed, Plan& plan, Memory& memory,
 Outcome JobReconciler::Settle(const Execution& result, Memory& memory,
                               std::optional<base::Duration> after) {
   const Time now = clock_.Steady();
+  bool news = false;  // for the plan, of which no watch will tell
+  for (const auto& [extra, view] : result.extras) {
+    memory.extras[extra] = view;
+    if (view.state != ExtraView::State::kThere) {
+      memory.extra_blocked_until[extra] = now + api::kBlockedRetry;
+      news = true;
+    }
+  }
+  for (const auto& [name, look] : result.nodes) {
+    memory.nodes[name] = look;
+    news = true;
+  }
   if (result.error) {
     return FromError(*result.error);
   }
@@ -266,6 +296,9 @@ Outcome JobReconciler::Settle(const Execution& result, Memory& memory,
           now + std::max(result.retry_after.value_or(seconds(0)), api::kBlockedRetry);
     }
     return Outcome::After(kAtOnce);
+  }
+  if (news) {
+    Sooner(after, kAtOnce);
   }
   if (result.created_pods) {
     memory.create_failure.reset();

@@ -2,7 +2,8 @@
 // children, then events. Level-based: the key is all it is told.
 //
 // It also keeps the few facts about a job that live in memory only: a creation that was refused, a
-// foreign service, when its status was last written.
+// foreign service, what of the extras is there, what nodes looked like, when its status was last
+// written.
 #pragma once
 
 #include <map>
@@ -44,6 +45,7 @@ class JobReconciler : public controller::Reconciler {
   struct Options {
     ProgressPuller* puller = nullptr;  // borrowed; null: nobody is asked
     bool dry_run = false;              // plans are logged, not carried out
+    Settings settings = {};
   };
 
   // All borrowed.
@@ -64,6 +66,9 @@ class JobReconciler : public controller::Reconciler {
     std::optional<CreateFailure> create_failure;
     Time create_not_before{};
     std::optional<Time> service_foreign_until;
+    std::map<Extra, ExtraView> extras;
+    std::map<Extra, Time> extra_blocked_until;
+    NodeLooks nodes;
     std::optional<Time> status_written;
     std::vector<std::string> described;  // in a dry run: what was logged last
   };
@@ -74,6 +79,7 @@ class JobReconciler : public controller::Reconciler {
   };
 
   Observed Observe(const CachedJob& cached, Memory& memory, const std::stop_token& stop);
+  void LookAtExtras(Observed& observed, Memory& memory);
   ServiceState LookAtService(const api::DDPJob& job, Memory& memory, const std::stop_token& stop);
   // What was written is in observed.job afterwards.
   StatusTurn WriteStatus(Observed& observed, const Plan& plan, Memory& memory,

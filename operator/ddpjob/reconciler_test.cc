@@ -154,9 +154,10 @@ class ReconcilerTest : public ::testing::Test {
   OwnWrites own_writes_{clock_};
   controller::WorkQueue queue_{"ddpjob", metrics_, clock_};
   Caches caches_{client_, "", queue_, own_writes_};
-  KubeExecutor executor_{client_, own_writes_, metrics_, clock_};
+  KubeExecutor executor_{client_, own_writes_, metrics_, {}, clock_};
   controller::EventRecorder events_{client_, metrics_, "ddp-operator", "test"};
-  JobReconciler reconciler_{caches_, own_writes_, executor_, events_, metrics_, clock_};
+  JobReconciler reconciler_{
+      caches_, own_writes_, executor_, events_, metrics_, JobReconciler::Options{}, clock_};
   std::vector<std::jthread> threads_;
 };
 

@@ -9,28 +9,35 @@ namespace {
 
 using std::chrono::seconds;
 
-RestartDecision Fail(const api::Budget& budget, const char* reason, std::string message) {
+RestartDecision Fail(const api::Budget& budget, std::string reason, std::string message) {
   RestartDecision decision;
   decision.kind = RestartDecision::Kind::kFail;
   decision.budget = budget;
-  decision.reason = reason;
+  decision.reason = std::move(reason);
   decision.message = std::move(message);
   return decision;
 }
 
 }  // namespace
 
-RestartDecision DecideRestart(const api::Restart& rules, const api::Budget& old_budget,
-                              const std::optional<TimePoint>& running_time, const Verdict& verdict,
-                              bool nodes_can_fail, TimePoint now) {
-  api::Budget budget = old_budget;
-  if (running_time && now - *running_time >= api::kBudgetRenewal) {
-    budget = {};
+api::Budget RenewedBudget(const api::Budget& budget,
+                          const std::optional<api::CheckpointState>& checkpoint,
+                          const std::optional<TimePoint>& running_time, TimePoint now) {
+  if (checkpoint && checkpoint->step > budget.checkpoint_step) {
+    return {.checkpoint_step = checkpoint->step};
   }
+  if (running_time && now - *running_time >= api::kBudgetRenewal) {
+    return {.checkpoint_step = budget.checkpoint_step};
+  }
+  return budget;
+}
+
+RestartDecision DecideRestart(const api::Restart& rules, const api::Budget& renewed,
+                              const Verdict& verdict, bool nodes_can_fail, TimePoint now) {
+  api::Budget budget = renewed;
   if (verdict.action == FailureAction::kFail) {
-    return Fail(budget, verdict.reason.c_str(),
-                "its exit code says that a restart would not help: correct what it reports, then "
-                "create the job again");
+    return Fail(budget, verdict.fail_reason.empty() ? verdict.reason : verdict.fail_reason,
+                verdict.note);
   }
   if (verdict.action == FailureAction::kRestart) {
     if (budget.counted >= rules.max_restarts) {

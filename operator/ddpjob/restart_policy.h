@@ -23,9 +23,13 @@ struct RestartDecision {
   bool operator==(const RestartDecision&) const = default;
 };
 
-// `running_time`: since when the failed attempt had run as a whole, if it had.
-RestartDecision DecideRestart(const api::Restart& rules, const api::Budget& budget,
-                              const std::optional<TimePoint>& running_time, const Verdict& verdict,
-                              bool nodes_can_fail, TimePoint now);
+// The budget as it is now: anew after a checkpoint that is newer than the one at the last failure,
+// or when the attempt has run for 10 minutes as a whole (`running_time`: since when).
+api::Budget RenewedBudget(const api::Budget& budget,
+                          const std::optional<api::CheckpointState>& checkpoint,
+                          const std::optional<TimePoint>& running_time, TimePoint now);
+
+RestartDecision DecideRestart(const api::Restart& rules, const api::Budget& renewed,
+                              const Verdict& verdict, bool nodes_can_fail, TimePoint now);
 
 }  // namespace ddp::job

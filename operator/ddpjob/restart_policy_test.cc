@@ -41,7 +41,8 @@ TEST_P(RestartTable, Holds) {
   const TimePoint now = kStart + minutes(60);
   const auto running =
       c.ran_minutes ? std::optional<TimePoint>(now - minutes(*c.ran_minutes)) : std::nullopt;
-  const RestartDecision decision = DecideRestart(rules, c.before, running, c.verdict, true, now);
+  const RestartDecision decision =
+      DecideRestart(rules, RenewedBudget(c.before, {}, running, now), c.verdict, true, now);
   EXPECT_EQ(decision.kind, c.kind);
   EXPECT_EQ(decision.budget, c.after);
   if (c.kind == Kind::kRestart) {
@@ -70,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(DecideRestart, DoesNotWaitForNodesThatCannotFail) {
   api::Restart rules;
   rules.max_restarts = 0;
-  EXPECT_EQ(DecideRestart(rules, {}, kStart, kMaybeNode, false, kStart).kind, Kind::kFail);
+  EXPECT_EQ(DecideRestart(rules, {}, kMaybeNode, false, kStart).kind, Kind::kFail);
 }
 
 TEST(StartupTrouble, IsTheFirstRanksWords) {
@@ -104,26 +105,48 @@ api::Status BookedFailure(int exit_code) {
 TEST(MoveCauses, MovesACountWhenThePodProvesIt) {
   api::Status status = BookedFailure(137);
   const std::vector<PodRecord> pods = {Pod(1, 1).Exited(137).Disrupted("DeletionByTaintManager")};
-  EXPECT_TRUE(MoveCauses(pods, status, kStart + minutes(5)));
+  EXPECT_TRUE(MoveCauses(pods, {}, status, kStart + minutes(5)));
   EXPECT_EQ(status.restarts, (api::RestartCounts{.infrastructure = 1}));
   EXPECT_EQ(status.budget, (api::Budget{0, 1}));
   EXPECT_EQ(status.failures[0].reason, "DeletionByTaintManager");
-  EXPECT_FALSE(MoveCauses(pods, status, kStart + minutes(5))) << "moves once";
+  EXPECT_FALSE(MoveCauses(pods, {}, status, kStart + minutes(5))) << "moves once";
 }
 
 TEST(MoveCauses, LeavesWhatIsProvenOtherwiseOrTooOld) {
   const std::vector<PodRecord> marked = {Pod(1, 1).Exited(1).Disrupted("PodGC")};
   api::Status crashed = BookedFailure(1);
-  EXPECT_FALSE(MoveCauses(marked, crashed, kStart));
+  EXPECT_FALSE(MoveCauses(marked, {}, crashed, kStart));
   api::Status old = BookedFailure(137);
-  EXPECT_FALSE(MoveCauses(marked, old, kStart + minutes(7)));
+  EXPECT_FALSE(MoveCauses(marked, {}, old, kStart + minutes(7)));
   api::Status other = BookedFailure(137);
-  EXPECT_FALSE(MoveCauses({Pod(1, 0).Running().Disrupted("PodGC")}, other, kStart));
+  EXPECT_FALSE(MoveCauses({Pod(1, 0).Running().Disrupted("PodGC")}, {}, other, kStart));
+}
+
+TEST(MoveCauses, AnUnwellNodeIsAProof) {
+  api::Status killed = BookedFailure(137);
+  killed.failures[0].node = "n1";
+  EXPECT_FALSE(MoveCauses({}, {{"n1", {.time = kStart}}}, killed, kStart));
+  EXPECT_TRUE(MoveCauses({}, {{"n1", {.time = kStart, .unwell = true}}}, killed, kStart));
+  EXPECT_EQ(killed.failures[0].reason, "NodeLost");
+  EXPECT_EQ(killed.restarts, (api::RestartCounts{.infrastructure = 1}));
+}
+
+TEST(MoveCauses, AStallIsProvenByTheNodeOfAPodThatDoesNotGo) {
+  api::Status status = BookedFailure(0);
+  status.failures[0].exit_code.reset();
+  status.failures[0].cause = api::Cause::kStall;
+  status.restarts = {.stall = 1};
+  PodRecord dead = Pod(1, 3).Running().Deleted(kStart);
+  dead.node = "n3";
+  EXPECT_TRUE(MoveCauses({dead}, {{"n3", {.time = kStart, .unwell = true}}}, status, kStart));
+  EXPECT_EQ(status.restarts, (api::RestartCounts{.infrastructure = 1}));
+  EXPECT_EQ(status.budget, (api::Budget{0, 1}));
 }
 
 TEST(MoveCauses, ALostPeerIsProvenByAnyPodOfItsAttempt) {
   api::Status status = BookedFailure(69);
-  EXPECT_TRUE(MoveCauses({Pod(1, 0).Running().Disrupted("PreemptionByScheduler")}, status, kStart));
+  EXPECT_TRUE(
+      MoveCauses({Pod(1, 0).Running().Disrupted("PreemptionByScheduler")}, {}, status, kStart));
   EXPECT_EQ(status.restarts, (api::RestartCounts{.preemption = 1}));
 }
 

@@ -11,11 +11,11 @@ namespace ddp::job {
 
 struct StartupTrouble {
   std::string reason;   // Unschedulable, ImagePullBackOff, …
-  std::string message;  // names the rank, its pod and how many ranks share the trouble
+  std::string message;  // names the pod and how many share the trouble
   bool operator==(const StartupTrouble&) const = default;
 };
 
-// Of the pods that have not started, the lowest rank's trouble; nothing while all is well.
+// Of the pods that have not started, the first one's trouble; nothing while all is well.
 std::optional<StartupTrouble> FindStartupTrouble(const std::vector<const PodRecord*>& pods);
 
 }  // namespace ddp::job

@@ -154,6 +154,10 @@ ApiResult<Json> Client::Get(const Resource& resource, std::string_view name_spac
   return SendJson(Request("GET", ResourcePath(resource, name_space, name)), std::move(stop));
 }
 
+ApiResult<Json> Client::GetPath(const std::string& path, std::stop_token stop) {
+  return SendJson(Request("GET", path), std::move(stop));
+}
+
 ApiResult<ListPage> Client::List(const Resource& resource, std::string_view name_space,
                                  const ListOptions& options, std::stop_token stop) {
   Query query;

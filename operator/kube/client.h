@@ -76,6 +76,8 @@ class Client {
 
   ApiResult<json::Json> Get(const Resource& resource, std::string_view name_space,
                             std::string_view name, std::stop_token stop = {});
+  // What is no resource: the discovery documents, "/apis/scheduling.k8s.io".
+  ApiResult<json::Json> GetPath(const std::string& path, std::stop_token stop = {});
   ApiResult<ListPage> List(const Resource& resource, std::string_view name_space,
                            const ListOptions& options, std::stop_token stop = {});
   // With strict field validation: an unknown or doubled field is kInvalid, not dropped.

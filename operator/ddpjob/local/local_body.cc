@@ -117,6 +117,8 @@ void LocalBody::Act(const Action& action, api::TimePoint now) {
     Create(*creation);
   } else if (const auto* deletion = std::get_if<DeletePods>(&action)) {
     Delete(*deletion, now);
+  } else if (const auto* extra = std::get_if<CreateExtra>(&action)) {
+    observed_.extras[extra->extra] = {.attempt = extra->attempt};  // a folder is a claim enough
   }
 }
 

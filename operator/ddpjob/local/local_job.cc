@@ -43,6 +43,23 @@ void ListUnknown(const Json& object, const std::set<std::string_view>& known,
   }
 }
 
+// What only a cluster can do is left out, so that the plan does not ask for it.
+void LeaveOut(api::Spec& spec, std::vector<std::string>& out) {
+  const api::Spec plain;
+  const auto reset = [&out](const char* name, auto& field, const auto& value) {
+    if (field != value) {
+      out.emplace_back(name);
+      field = value;
+    }
+  };
+  reset("suspend", spec.suspend, plain.suspend);
+  reset("ttlSecondsAfterFinished", spec.ttl_seconds_after_finished,
+        plain.ttl_seconds_after_finished);
+  reset("cleanPodPolicy", spec.clean_pod_policy, plain.clean_pod_policy);
+  reset("managedBy", spec.managed_by, plain.managed_by);
+  reset("scheduling", spec.scheduling, plain.scheduling);
+}
+
 std::string WorkerPath(const Json& pod_template) {
   const Json& containers = pod_template["spec"]["containers"];
   const Json* worker = api::FindWorker(pod_template);
@@ -150,6 +167,7 @@ base::Result<LocalJob, std::vector<Problem>> PrepareLocal(api::DDPJob job, const
       out.has_data_volume = out.has_data_volume || out.volumes.back() == api::kDataVolume;
     }
   }
+  LeaveOut(job.spec, out.without_effect);
   out.written_rendezvous_port = WrittenPort(manifest, "rendezvous");
   out.written_progress_port = WrittenPort(manifest, "progress");
   out.job = std::move(job);

@@ -24,7 +24,7 @@
 # The API server authorises by RBAC. Without controllers nothing schedules pods, collects garbage or makes service
 # accounts (their admission is off): a test plays kubelet by patching pods/status.
 # Environment: KUBEBUILDER_ASSETS, a folder with etcd, kube-apiserver and kubectl to use instead of building them;
-# APISERVER_FLAGS, more flags for it.
+# APISERVER_FLAGS, CONTROLLER_FLAGS, SCHEDULER_FLAGS, more flags for each.
 #
 # Nothing outlives the supervisor, whatever kills it: its children carry a parent-death signal, and the node's
 # namespaces (with their pods, mounts and bridge) die with their first process, which is one of them.

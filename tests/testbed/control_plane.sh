@@ -124,10 +124,12 @@ control_plane() {
   done
   for try in admin controller-manager scheduler proxy kubelet; do kubeconfig "$try"; done
   [ -n "$CONTROLLERS" ] || return 0
+  # shellcheck disable=SC2086
   start controller-manager bin/kube-controller-manager --kubeconfig=controller-manager.kubeconfig --leader-elect=false \
     --secure-port=0 --service-account-private-key-file=pki/service-accounts.key --root-ca-file=pki/ca.crt \
-    --use-service-account-credentials
-  start scheduler bin/kube-scheduler --kubeconfig=scheduler.kubeconfig --leader-elect=false --secure-port=0
+    --use-service-account-credentials ${CONTROLLER_FLAGS:-}
+  # shellcheck disable=SC2086
+  start scheduler bin/kube-scheduler --kubeconfig=scheduler.kubeconfig --leader-elect=false --secure-port=0 ${SCHEDULER_FLAGS:-}
   wait_for 30 'the default service account' controller-manager api /api/v1/namespaces/default/serviceaccounts/default ||
     die 'the controllers did not start'
 }

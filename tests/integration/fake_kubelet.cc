@@ -60,6 +60,9 @@ void FakeKubelet::OnPod(const Json& pod) {
     ever_[name].insert(uid);
   }
   if (!json::GetString(pod, {"metadata", "deletionTimestamp"}).empty()) {
+    if (!ending_) {
+      return;
+    }
     kube::DeleteOptions now;
     now.grace_seconds = 0;
     now.uid = uid;
@@ -69,7 +72,7 @@ void FakeKubelet::OnPod(const Json& pod) {
   const std::string phase = json::GetString(pod, {"status", "phase"});
   if (json::GetString(pod, {"spec", "nodeName"}).empty()) {
     if (starting_) {
-      Bind(pod);
+      Place(name);
     }
   } else if (phase == "Pending" && starting_) {
     SetStatus(name, PodStatus("Running", true, {{"running", {{"startedAt", Now()}}}}));
@@ -79,19 +82,34 @@ void FakeKubelet::OnPod(const Json& pod) {
   }
 }
 
-void FakeKubelet::Bind(const Json& pod) {
-  const std::string name = json::GetString(pod, {"metadata", "name"});
-  const kube::Resource binding{"", "v1", "pods/" + name + "/binding", "Binding"};
-  (void)client_.Create(binding, namespace_,
-                       {{"apiVersion", "v1"},
-                        {"kind", "Binding"},
-                        {"metadata", {{"name", name}, {"namespace", namespace_}}},
-                        {"target", {{"kind", "Node"}, {"name", kNode}}}});
+bool FakeKubelet::Place(const std::string& pod) {
+  const kube::Resource binding{"", "v1", "pods/" + pod + "/binding", "Binding"};
+  return client_
+      .Create(binding, namespace_,
+              {{"apiVersion", "v1"},
+               {"kind", "Binding"},
+               {"metadata", {{"name", pod}, {"namespace", namespace_}}},
+               {"target", {{"kind", "Node"}, {"name", kNode}}}})
+      .has_value();
 }
 
-void FakeKubelet::SetStatus(const std::string& name, const Json& status) {
-  (void)client_.Patch(kPods, namespace_, name, kube::PatchType::kMerge, {{"status", status}},
-                      "status");
+bool FakeKubelet::SetStatus(const std::string& name, const Json& status) {
+  return client_
+      .Patch(kPods, namespace_, name, kube::PatchType::kMerge, {{"status", status}}, "status")
+      .has_value();
+}
+
+bool FakeKubelet::Mark(const std::string& pod, const std::string& reason) {
+  Json mark = Condition("DisruptionTarget", true);
+  mark["reason"] = reason;
+  return SetStatus(pod, {{"conditions", {Condition("PodScheduled", true), mark}}});
+}
+
+bool FakeKubelet::Fail(const std::string& pod, const std::string& reason) {
+  return SetStatus(pod, {{"phase", "Failed"},
+                         {"reason", reason},
+                         {"message", "the node was shut down"},
+                         {"containerStatuses", nullptr}});
 }
 
 bool FakeKubelet::End(const std::string& pod, int exit_code) {
@@ -105,11 +123,7 @@ bool FakeKubelet::End(const std::string& pod, int exit_code) {
                         {"message", exit_code == 0 ? "" : "the last line of its log"},
                         {"startedAt", Now()},
                         {"finishedAt", Now()}}}};
-  return client_
-      .Patch(kPods, namespace_, pod, kube::PatchType::kMerge,
-             {{"status", PodStatus(exit_code == 0 ? "Succeeded" : "Failed", false, state)}},
-             "status")
-      .has_value();
+  return SetStatus(pod, PodStatus(exit_code == 0 ? "Succeeded" : "Failed", false, state));
 }
 
 std::map<std::string, std::set<std::string>> FakeKubelet::Ever() const {

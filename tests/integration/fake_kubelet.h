@@ -20,6 +20,14 @@ class FakeKubelet {
 
   // While off, pods stay pending.
   void SetStarting(bool on) { starting_ = on; }
+  // While off, a pod that is being deleted stays: its node is dead.
+  void SetEnding(bool on) { ending_ = on; }
+  // The pod gets a node, and no more.
+  bool Place(const std::string& pod);
+  // Marks a pod as the eviction API, the scheduler and others do.
+  bool Mark(const std::string& pod, const std::string& reason);
+  // The pod failed as a whole, as when its node shuts down: no container tells of its end.
+  bool Fail(const std::string& pod, const std::string& reason);
   // Every container of the pod ends with this code; false: the pod is not there.
   bool End(const std::string& pod, int exit_code);
 
@@ -30,12 +38,12 @@ class FakeKubelet {
  private:
   void OnEvent(const kube::ObjectEvent& event);
   void OnPod(const json::Json& pod);
-  void Bind(const json::Json& pod);
-  void SetStatus(const std::string& name, const json::Json& status);
+  bool SetStatus(const std::string& name, const json::Json& status);
 
   kube::Client client_;
   const std::string namespace_;
   std::atomic<bool> starting_{true};
+  std::atomic<bool> ending_{true};
   mutable std::mutex mutex_;
   std::map<std::string, std::set<std::string>> ever_;
   std::set<std::string> running_;

@@ -35,6 +35,7 @@ TEST_F(JobTest, BecomesServiceAndPodsAsDesignedAndSucceeds) {
     const Json pod = Read(kPods, Pod(1, rank));
     EXPECT_EQ(pod["metadata"]["labels"]["ddpjob.dev/job-name"], "train");
     EXPECT_EQ(pod["metadata"]["labels"]["ddpjob.dev/rank"], std::to_string(rank));
+    EXPECT_EQ(pod["metadata"]["labels"]["ddpjob.dev/replica"], std::to_string(rank));
     EXPECT_EQ(pod["metadata"]["labels"]["ddpjob.dev/attempt"], "1");
     EXPECT_EQ(pod["metadata"]["ownerReferences"][0]["uid"], uid);
     EXPECT_EQ(pod["metadata"]["ownerReferences"][0]["controller"], true);
@@ -166,8 +167,7 @@ TEST_F(JobTest, ABusyJobCostsFewRequests) {
   }
   EXPECT_EQ(creates, 32);
   EXPECT_EQ(lists, 0);
-  // Each rank that is done is written down at once; all else is bundled.
-  EXPECT_LE(status_writes, 32 + 10);
+  EXPECT_LE(status_writes, 12) << "ranks that are done are counts: bundled";
   ExpectNoPodMadeTwice();
 }
 

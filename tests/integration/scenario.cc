@@ -69,6 +69,42 @@ void Scenario::WaitForRunningAttempt(int attempt, int replicas) {
       << "attempt " << attempt << " does not run: " << Read(kJobs, "train")["status"].dump(1);
 }
 
+void Scenario::Change(const json::Json& spec) {
+  auto changed =
+      admin_.Patch(kJobs, namespace_, "train", kube::PatchType::kMerge, {{"spec", spec}});
+  ASSERT_TRUE(changed) << changed.error().message;
+}
+
+std::string Scenario::WaitForReason(const std::string& condition, const std::string& reason) {
+  std::string message;
+  EXPECT_TRUE(Eventually(kLongest,
+                         [&] {
+                           const json::Json job = Read(kJobs, "train");
+                           const json::Json* list = json::Find(job, {"status", "conditions"});
+                           for (const json::Json& item :
+                                list != nullptr ? *list : json::Json::array()) {
+                             if (item["type"] == condition && item["reason"] == reason) {
+                               message = item["message"];
+                               return true;
+                             }
+                           }
+                           return false;
+                         }))
+      << condition << " is not " << reason << ": " << Read(kJobs, "train")["status"].dump(1);
+  return message;
+}
+
+std::set<std::string> Scenario::LivePods() {
+  std::set<std::string> names;
+  auto page = admin_.List(kPods, namespace_, {});
+  for (const json::Json& pod : page ? page->items : std::vector<json::Json>{}) {
+    if (!pod["metadata"].contains("deletionTimestamp")) {
+      names.insert(json::GetString(pod, {"metadata", "name"}));
+    }
+  }
+  return names;
+}
+
 void Scenario::EndAll(int attempt, int replicas, int exit_code) {
   for (int rank = 0; rank < replicas; ++rank) {
     ASSERT_TRUE(Eventually(kLongest, [&] { return kubelet_->End(Pod(attempt, rank), exit_code); }))

@@ -40,6 +40,12 @@ class Scenario : public ::testing::Test {
   // Each waits, and fails the test with the job's status when it is too late.
   void WaitForPhase(const std::string& phase);
   void WaitForRunningAttempt(int attempt, int replicas);
+  // A merge patch of the job's spec.
+  void Change(const json::Json& spec);
+  // Until a condition of the job has this reason; its message.
+  std::string WaitForReason(const std::string& condition, const std::string& reason);
+  // The names of its pods that are not being deleted.
+  std::set<std::string> LivePods();
   void EndAll(int attempt, int replicas, int exit_code);
 
   // No pod name was ever made twice.

@@ -8,6 +8,9 @@
 namespace ddp::job {
 namespace {
 
+// A rack that burns is no reason for a thousand requests in one turn.
+constexpr size_t kMaxAtOnce = 16;
+
 bool Overdue(const PodRecord& pod, TimePoint now) {
   return pod.deletion_time && !pod.node.empty() &&
          now >= *pod.deletion_time + api::kTerminationMargin;
@@ -37,7 +40,11 @@ class Questions {
       next_ = std::min(next_.value_or(due), due);
     }
   }
-  NodeQuestions Result() const { return {{nodes_.begin(), nodes_.end()}, next_}; }
+  NodeQuestions Result() const {
+    NodeQuestions result{{nodes_.begin(), nodes_.end()}, next_};
+    result.nodes.resize(std::min(result.nodes.size(), kMaxAtOnce));
+    return result;
+  }
 
  private:
   const Observed& observed_;

@@ -10,7 +10,7 @@
 namespace ddp::job {
 
 struct NodeQuestions {
-  std::vector<std::string> nodes;  // to be asked for now, sorted
+  std::vector<std::string> nodes;  // to be asked for now, sorted, some at a time
   std::optional<TimePoint> next;   // when to think of it again
 };
 

@@ -22,6 +22,12 @@ Json Condition(const char* type, bool value) {
   return {{"type", type}, {"status", value ? "True" : "False"}};
 }
 
+Json Disruption(const std::string& reason) {
+  Json mark = Condition("DisruptionTarget", true);
+  mark["reason"] = reason;
+  return mark;
+}
+
 Json PodStatus(const char* phase, bool ready, Json state) {
   return {{"phase", phase},
           {"podIP", "127.0.0.1"},
@@ -100,9 +106,7 @@ bool FakeKubelet::SetStatus(const std::string& name, const Json& status) {
 }
 
 bool FakeKubelet::Mark(const std::string& pod, const std::string& reason) {
-  Json mark = Condition("DisruptionTarget", true);
-  mark["reason"] = reason;
-  return SetStatus(pod, {{"conditions", {Condition("PodScheduled", true), mark}}});
+  return SetStatus(pod, {{"conditions", {Condition("PodScheduled", true), Disruption(reason)}}});
 }
 
 bool FakeKubelet::Fail(const std::string& pod, const std::string& reason) {
@@ -112,7 +116,7 @@ bool FakeKubelet::Fail(const std::string& pod, const std::string& reason) {
                          {"containerStatuses", nullptr}});
 }
 
-bool FakeKubelet::End(const std::string& pod, int exit_code) {
+bool FakeKubelet::End(const std::string& pod, int exit_code, const std::string& disruption) {
   {
     std::lock_guard lock(mutex_);
     running_.erase(pod);
@@ -123,7 +127,11 @@ bool FakeKubelet::End(const std::string& pod, int exit_code) {
                         {"message", exit_code == 0 ? "" : "the last line of its log"},
                         {"startedAt", Now()},
                         {"finishedAt", Now()}}}};
-  return SetStatus(pod, PodStatus(exit_code == 0 ? "Succeeded" : "Failed", false, state));
+  Json status = PodStatus(exit_code == 0 ? "Succeeded" : "Failed", false, state);
+  if (!disruption.empty()) {
+    status["conditions"].push_back(Disruption(disruption));
+  }
+  return SetStatus(pod, status);
 }
 
 std::map<std::string, std::set<std::string>> FakeKubelet::Ever() const {

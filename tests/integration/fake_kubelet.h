@@ -28,8 +28,9 @@ class FakeKubelet {
   bool Mark(const std::string& pod, const std::string& reason);
   // The pod failed as a whole, as when its node shuts down: no container tells of its end.
   bool Fail(const std::string& pod, const std::string& reason);
-  // Every container of the pod ends with this code; false: the pod is not there.
-  bool End(const std::string& pod, int exit_code);
+  // Every container of the pod ends with this code; false: the pod is not there. `disruption`: the
+  // reason of a mark that it carries, as from the eviction API.
+  bool End(const std::string& pod, int exit_code, const std::string& disruption = "");
 
   // All pods ever seen: name → UIDs. Two UIDs: the pod was made twice.
   std::map<std::string, std::set<std::string>> Ever() const;

@@ -120,8 +120,7 @@ TEST_F(LifeTest, AnAttemptThatDoesNotStartInTimeIsReleasedWithTheSchedulersWords
 TEST_F(LifeTest, DisruptionsDoNotUseUpTheBudget) {
   Create(Job(2, {{"restart", {{"maxRestarts", 1}, {"maxBackoffSeconds", 1}}}}));
   WaitForRunningAttempt(1, 2);
-  ASSERT_TRUE(kubelet_->Mark(Pod(1, 1), "EvictionByEvictionAPI"));
-  ASSERT_TRUE(kubelet_->End(Pod(1, 1), 143));
+  ASSERT_TRUE(kubelet_->End(Pod(1, 1), 143, "EvictionByEvictionAPI"));
   WaitForRunningAttempt(2, 2);
   ASSERT_TRUE(kubelet_->Mark(Pod(2, 0), "PreemptionByScheduler"));
   ASSERT_TRUE(admin_.Delete(kPods, namespace_, Pod(2, 0)));

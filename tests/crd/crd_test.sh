@@ -146,6 +146,16 @@ grep -q "managedBy can't be changed after creation" <<<"$said" || fail "managedB
 said=$(patch '{"suspend":false,"template":{"spec":{"nodeSelector":{"a":"c"}}}}') || fail "not changed while resumed: $said"
 said=$(patch '{"replicas":4}') && fail 'changed after it was resumed'
 
+# What is applied again changes nothing: defaults do not make a new generation.
+generation() { kubectl get ddp "$1" -o jsonpath='{.metadata.generation}'; }
+for how in '' --server-side; do
+  name=again${how:+-server}
+  for _ in 1 2 3; do
+    job "$name" 'restart: {maxRestarts: 1}' | kubectl apply $how -f - >/dev/null 2>&1 || fail "apply $how"
+  done
+  [ "$(generation "$name")" = 1 ] || fail "applied again $how: generation $(generation "$name")"
+done
+
 explained=$(kubectl explain ddpjob.spec.restart)
 for word in maxRestarts rules 'The whole group restarts together'; do
   grep -qF -- "$word" <<<"$explained" || fail "kubectl explain says nothing of: $word"

@@ -23,6 +23,7 @@
 #include "operator/kube/config.h"
 #include "operator/kube/read_only.h"
 #include "operator/options.h"
+#include "operator/selfcheck.h"
 
 namespace ddp {
 namespace {
@@ -270,6 +271,25 @@ class Operator {
   std::unique_ptr<controller::HttpServer> health_;
 };
 
+// Ends with 0 when nothing is amiss.
+int RunSelfCheck(const Options& options, std::shared_ptr<kube::HttpTransport> transport,
+                 const kube::ClusterConfig& config) {
+  const auto findings =
+      SelfCheck(kube::Client(std::move(transport), config.token),
+                {.name_space = options.name_space,
+                 .lease_namespace = options.lease_namespace.empty() ? config.default_namespace
+                                                                    : options.lease_namespace,
+                 .lease_name = kName});
+  bool bad = false;
+  for (const Finding& finding : findings) {
+    const bool good = finding.problem.empty();
+    fmt::print("{} {}{}{}\n", good ? "ok  " : "FAIL", finding.what, good ? "" : ": ",
+               finding.problem);
+    bad = bad || !good;
+  }
+  return bad ? 1 : 0;
+}
+
 int Start(const Options& options) {
   auto config = kube::LoadConfig(options.kubeconfig, std::getenv);
   if (!config) {
@@ -284,6 +304,9 @@ int Start(const Options& options) {
     return FailWith(transport.error());
   }
   std::shared_ptr<kube::HttpTransport> shared = *std::move(transport);
+  if (options.self_check) {
+    return RunSelfCheck(options, std::move(shared), *config);
+  }
   Operator program(options, options.dry_run ? kube::MakeReadOnly(std::move(shared)) : shared,
                    *config);
   return program.Run(stop.get_token());

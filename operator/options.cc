@@ -19,6 +19,9 @@ void AddCluster(CLI::App& app, Options& options) {
   app.add_option("--namespace", options.name_space, "Look at this namespace only (default: all)");
   app.add_flag("--dry-run", options.dry_run,
                "Log what would be done, and write nothing; no lease is taken");
+  app.add_flag("--selfcheck", options.self_check,
+               "Look whether DDPJobs are served, the account has its rights and an operator holds "
+               "the lease; say so and end");
   app.add_option("--workers", options.workers, "Jobs looked at in parallel")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();

@@ -12,6 +12,7 @@ struct Options {
   std::string kubeconfig;
   std::string name_space;  // "": all
   bool dry_run = false;
+  bool self_check = false;
   bool leader_elect = false;
   std::string lease_namespace;
   std::chrono::seconds lease_duration{15};

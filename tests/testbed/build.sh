@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds a program of the test bed, once, and prints where it is.
-#   build.sh kube|coredns|helm
+#   build.sh kube|coredns|helm|helm-docs|dashboard-check|crd-reference
+#   build.sh prometheus-crds      only fetches: prints the folder with the resources of Prometheus' operator
 # It lies in $DDP_CACHE/bin/<name>-<hash>/, the hash covering its sources and the Go version: what is built
 # already is only looked up (20 ms). Go's own caches are kept beside it, so a new version recompiles only
 # what changed. Callers that come meanwhile wait for the one that builds.
@@ -24,7 +25,15 @@ name=${1:-} package=.
 flags='-s -w'
 case $name in
   kube) flags+=" -X k8s.io/component-base/version.gitVersion=$(version k8s.io/kubernetes)" ;;
-  coredns) ;;
+  coredns | dashboard-check | crd-reference) ;;
+  helm-docs) package=github.com/norwoodj/helm-docs/cmd/helm-docs ;;
+  prometheus-crds)
+    use_go
+    cd "$HERE/$name"
+    go mod download github.com/prometheus-operator/prometheus-operator
+    echo "$(go list -m -f '{{.Dir}}' github.com/prometheus-operator/prometheus-operator)/example/prometheus-operator-crd"
+    exit
+    ;;
   helm)  # what its own release build sets: without it, Helm takes itself for an old one for Kubernetes 1.20
     package=helm.sh/helm/v3/cmd/helm
     flags+=" -X helm.sh/helm/v3/internal/version.version=$(version helm.sh/helm/v3)"
@@ -34,7 +43,7 @@ case $name in
     done
     ;;
   *)
-    sed -n '2,6p' "$0" >&2
+    sed -n '2,7p' "$0" >&2
     exit 64
     ;;
 esac

@@ -112,5 +112,4 @@ configure: deps
 
 testbed:
 	@$(FETCH) packages test
-	@for program in kube helm; do tests/testbed/build.sh $$program >/dev/null; done
-	@tests/testbed/build.sh helm >/dev/null
+	@for program in kube helm helm-docs dashboard-check crd-reference prometheus-crds; do tests/testbed/build.sh $$program >/dev/null; done

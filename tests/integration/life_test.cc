@@ -141,6 +141,20 @@ TEST_F(LifeTest, DisruptionsDoNotUseUpTheBudget) {
   ExpectNoPodMadeTwice();
 }
 
+TEST_F(LifeTest, ABudgetIsSpentExactlyWhateverTheOperatorGoesThrough) {
+  Create(Job(1, {{"restart", {{"maxRestarts", 2}, {"backoffSeconds", 0}}}}));
+  for (int attempt = 1; attempt <= 3; ++attempt) {
+    WaitForRunningAttempt(attempt, 1);
+    RestartOperator();
+    ASSERT_TRUE(kubelet_->End(Pod(attempt, 0), 1));
+  }
+  EXPECT_THAT(WaitForReason("Failed", "MaxRestartsExceeded"), HasSubstr("2 of 2 restarts"));
+  EXPECT_EQ(kubelet_->Ever().size(), 3U);
+  EXPECT_EQ(Restarts("application"), 2);
+  EXPECT_FALSE(Read(kPods, Pod(3, 0)).empty()) << "the last one is kept for its log";
+  EXPECT_TRUE(Read(kPods, Pod(2, 0)).empty()) << "those before are not";
+}
+
 TEST_F(LifeTest, OneLostPodOfManyIsOneRestart) {
   Create(Job(32));
   WaitForRunningAttempt(1, 32);
@@ -207,6 +221,26 @@ TEST_F(LifeTest, AnotherWriterDoesNotHoldTheStatusUp) {
   });
   EndAll(1, 2, 0);
   EXPECT_TRUE(Eventually(seconds(3), [&] { return Phase() == "Succeeded"; }));
+}
+
+TEST_F(LifeTest, JobsOfOneNameInTwoNamespacesAreTwo) {
+  const std::string elsewhere = namespace_ + "-b";
+  ASSERT_TRUE(admin_.Create(
+      {"", "v1", "namespaces", "Namespace"}, "",
+      {{"apiVersion", "v1"}, {"kind", "Namespace"}, {"metadata", {{"name", elsewhere}}}}));
+  ASSERT_TRUE(admin_.Create(kJobs, elsewhere, Job(1)));
+  Create(Job(2));
+  WaitForRunningAttempt(1, 2);
+  ASSERT_TRUE(kubelet_->End(Pod(1, 1), 1));
+  WaitForRunningAttempt(2, 2);
+  EndAll(2, 2, 0);
+  WaitForPhase("Succeeded");
+  const auto other = admin_.Get(kJobs, elsewhere, "train");
+  ASSERT_TRUE(other);
+  EXPECT_EQ((*other)["status"]["phase"], "Pending") << "nobody plays kubelet there";
+  EXPECT_EQ((*other)["status"]["attempt"], 1);
+  EXPECT_TRUE(admin_.Get(kPods, elsewhere, Pod(1, 0)));
+  (void)admin_.Delete(kJobs, elsewhere, "train");
 }
 
 TEST_F(LifeTest, SomebodyElsesJobIsLeftAlone) {

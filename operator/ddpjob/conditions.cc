@@ -86,7 +86,8 @@ Saying DescribeProgress(const Observed& observed, const Group& group, const api:
   if (status.phase == Phase::kRunning) {
     return {ConditionStatus::kTrue, api::kReasonRunning, "every rank has started"};
   }
-  if (const auto trouble = FindStartupTrouble(group.by_replica())) {
+  if (const auto trouble =
+          FindStartupTrouble(group.by_replica(), observed.job.spec.processes_per_replica)) {
     return {ConditionStatus::kFalse, trouble->reason, trouble->message};
   }
   return {ConditionStatus::kTrue, api::kReasonStarting, "waiting for every rank to start"};

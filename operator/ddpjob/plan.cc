@@ -304,7 +304,7 @@ class Planner {
     if (const PodRecord* pod = group.FirstNotStarted(status().succeeded_ranks); pod != nullptr) {
       late = *pod;
     }
-    const auto trouble = FindStartupTrouble(group.by_replica());
+    const auto trouble = FindStartupTrouble(group.by_replica(), spec().processes_per_replica);
     late.reason = api::kReasonStartupTimeout;
     late.message = fmt::format(
         "not every pod ran {} s after the first had a node "

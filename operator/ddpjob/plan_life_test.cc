@@ -140,6 +140,14 @@ TEST_F(PlanTest, ATimeToLiveOfZeroDeletesOnceTheEndIsWritten) {
   EXPECT_THAT(plan.actions, ElementsAre(Action(DeleteJob{})));
 }
 
+TEST_F(PlanTest, ASuspendedJobHasNoTimeToLive) {
+  world_.job.spec.ttl_seconds_after_finished = 0;
+  world_.job.spec.suspend = true;
+  Step();
+  EXPECT_THAT(Step(minutes(60)).actions, IsEmpty());
+  EXPECT_EQ(status().phase, Phase::kSuspended);
+}
+
 TEST_F(PlanTest, AClockThatWasAheadOnlyDelaysTheDeletion) {
   world_.job.spec.ttl_seconds_after_finished = 10;
   StartRunning();

@@ -4,7 +4,8 @@
 
 namespace ddp::job {
 
-std::optional<StartupTrouble> FindStartupTrouble(const std::vector<const PodRecord*>& pods) {
+std::optional<StartupTrouble> FindStartupTrouble(const std::vector<const PodRecord*>& pods,
+                                                 int processes) {
   const PodRecord* worst = nullptr;
   int alike = 0;
   for (const PodRecord* pod : pods) {
@@ -20,9 +21,9 @@ std::optional<StartupTrouble> FindStartupTrouble(const std::vector<const PodReco
     return std::nullopt;
   }
   const std::string others = alike > 1 ? fmt::format(" and {} more", alike - 1) : "";
-  return StartupTrouble{worst->reason,
-                        fmt::format("rank {} (pod {}){}: {}", worst->rank, worst->name, others,
-                                    worst->message.empty() ? worst->reason : worst->message)};
+  return StartupTrouble{
+      worst->reason, fmt::format("rank {} (pod {}){}: {}", worst->rank * processes, worst->name,
+                                 others, worst->message.empty() ? worst->reason : worst->message)};
 }
 
 }  // namespace ddp::job

@@ -16,6 +16,8 @@ struct StartupTrouble {
 };
 
 // Of the pods that have not started, the first one's trouble; nothing while all is well.
-std::optional<StartupTrouble> FindStartupTrouble(const std::vector<const PodRecord*>& pods);
+// `processes`: ranks of each pod.
+std::optional<StartupTrouble> FindStartupTrouble(const std::vector<const PodRecord*>& pods,
+                                                 int processes = 1);
 
 }  // namespace ddp::job

@@ -25,7 +25,7 @@ SHELL_SCRIPTS = $(shell git grep -lIE '^\#!/usr/bin/env bash' 2>/dev/null)
 CXX_FILES = $(shell git ls-files '*.h' '*.cc' '*.cu' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo test e2e images install lint format tidy sanitize cuda fuzz soak bench nightly clean
+.PHONY: help deps build demo test e2e images images-cuda install lint format tidy sanitize cuda fuzz soak bench nightly clean
 
 help:  ## show this
 	@echo 'make TARGET [PRESET=$(PRESET)] [JOBS=$(JOBS)]'
@@ -54,6 +54,11 @@ e2e: install testbed  ## run the end-to-end tests on a real cluster with a node 
 images: install  ## build the container images from docker/, as archives
 	@$(FETCH) packages node
 	@INSTALL_TREE=$(INSTALL) tests/testbed/images.sh operator runtime
+
+images-cuda: cuda  ## the same for the runtime with CUDA and NCCL
+	@$(FETCH) packages node
+	@cmake --install build/cuda --strip >/dev/null
+	@INSTALL_TREE=build/cuda/install tests/testbed/images.sh runtime-cuda
 
 install: configure  ## build/PRESET/install: the programs as they are shipped
 	@$(NINJA) ddp-operator kubectl-ddp ddp-worker

@@ -123,7 +123,14 @@ class Cluster:
         return json.loads(self.run("curl", "-sS", "--fail", "--max-time", seconds, url))
 
     def kill_process(self, pod, container=None, namespace="default"):
-        """kill -9 of a container's first process, from outside: the kernel protects it from its own container."""
+        self.signal_process(pod, "KILL", container, namespace)
+
+    def signal_process(self, pod, signal, container=None, namespace="default"):
+        """A signal to a container's first process, from outside: the kernel protects it from its own container."""
+        self.run("kill", f"-{signal}", self.first_process(pod, container, namespace))
+
+    def first_process(self, pod, container=None, namespace="default"):
+        """The number of a container's first process, in the cluster's namespaces."""
         statuses = self.get("pod", pod, namespace)["status"]["containerStatuses"]
         identity = next(
             s["containerID"] for s in statuses if container in (None, s["name"])
@@ -137,8 +144,7 @@ class Cluster:
             "tasks",
             "ls",
         )
-        pid = next(line.split()[1] for line in tasks.splitlines() if line.startswith(identity))
-        self.run("kill", "-9", pid)
+        return next(line.split()[1] for line in tasks.splitlines() if line.startswith(identity))
 
     def audit(self):
         """Every request of the run so far."""

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds container images from Dockerfiles, without a container engine or a registry.
-#   images.sh pause|operator|runtime|foreign...       prints the path of each one's archive (docker-archive)
+#   images.sh pause|operator|runtime|runtime-cuda|foreign...       prints the path of each one's archive (docker-archive)
 # An archive lies in $DDP_CACHE/images/ under a hash of all that goes into it, and is built only when it is missing.
-# operator and runtime take the programs from $INSTALL_TREE (`make install` fills it).
+# operator, runtime and runtime-cuda take the programs from $INSTALL_TREE (`make install` fills it).
 # The base, debian:bookworm-slim, is bootstrapped from Debian packages, so that nothing is pulled.
 set -euo pipefail
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -43,14 +43,16 @@ describe() {
       context=$ROOT/tests/e2e
       files=("$context/foreign.py")
       ;;
-    operator | runtime)
+    operator | runtime | runtime-cuda)
       image=docker.io/library/ddp-$1:$VERSION file=$ROOT/docker/$1.Dockerfile context=$ROOT
       : "${INSTALL_TREE:?must name the folder with the installed programs}"
       files=("$INSTALL_TREE"/bin/ddp-operator "$INSTALL_TREE"/bin/kubectl-ddp)
       [ "$1" = operator ] || files=("$INSTALL_TREE"/bin/ddp-worker "$INSTALL_TREE"/lib "$INSTALL_TREE"/share/ddp)
-      arguments=(--build-arg "INSTALL_TREE=$(realpath --relative-to="$ROOT" "$INSTALL_TREE")" --build-arg "VERSION=$VERSION")
+      files+=("$ROOT"/docker/*.sh)
+      arguments=(--build-arg "INSTALL_TREE=$(realpath --relative-to="$ROOT" "$INSTALL_TREE")" --build-arg "VERSION=$VERSION"
+        --build-arg "REVISION=$(git -C "$ROOT" rev-parse HEAD 2>/dev/null || echo unknown)")
       ;;
-    *) die "no image is named $1: pause, operator, runtime, foreign" ;;
+    *) die "no image is named $1: pause, operator, runtime, runtime-cuda, foreign" ;;
   esac
 }
 
@@ -64,21 +66,21 @@ build() {
   describe "$1"
   archive=$IMAGES/$1-$(fingerprint).tar
   if [ ! -f "$archive" ]; then
-    grep -q '^FROM scratch' "$file" || base
+    ! grep -q '^FROM .*BASE' "$file" || base
     say "building $image"
     arguments+=(--quiet --pull-never --layers --file "$file")
     # What is installed from packages is kept under a name; other layers would pile up, a whole copy of the image each.
     ! grep -q ' AS system$' "$file" || buildah bud "${arguments[@]}" --target system --tag "localhost/$1-system" "$context" >&2
     buildah bud "${arguments[@]}" --tag "$image" "$context" >&2
     buildah rmi --prune >/dev/null
-    rm -f "$IMAGES/$1"-*.tar
+    rm -f "$IMAGES/$1"-????????????????.tar
     buildah push --quiet "$image" "docker-archive:$archive.new:$image" >&2
     mv "$archive.new" "$archive"
   fi
   echo "$archive"
 }
 
-[ $# -gt 0 ] || die 'name the images to build: pause, operator, runtime, foreign'
+[ $# -gt 0 ] || die 'name the images to build: pause, operator, runtime, runtime-cuda, foreign'
 mkdir -p "$IMAGES"
 exec 9>"$IMAGES/.lock"
 flock 9

@@ -1,0 +1,41 @@
+# The runtime's image for NVIDIA GPUs: ddp-worker built with CUDA and NCCL, else as runtime.Dockerfile. The driver's own
+# library comes from the node, by NVIDIA's container runtime, which the two variables below ask for it; without one the image
+# runs on the CPU.
+# What it is made of is listed in it, as SPDX: /usr/local/share/sbom/ddp-runtime-cuda.spdx.json.
+# Nothing is compiled here: INSTALL_TREE is what `make install` filled, a folder below the build context.
+#   make cuda && cmake --install build/cuda --strip
+#   docker build -f docker/runtime-cuda.Dockerfile -t ddp-runtime-cuda .
+ARG BASE=docker.io/library/debian:bookworm-slim
+
+FROM ${BASE} AS system
+RUN apt-get update && apt-get install -y --no-install-recommends \
+      libfmt9 libprometheus-cpp-core1.0 libcivetweb1 libspdlog1.10 libstdc++6 libxxhash0 libyaml-cpp0.7 \
+    && rm -rf /var/lib/apt/lists/* /var/cache/* /var/log/*
+
+FROM system AS tree
+ARG VERSION=0.1.0
+ARG INSTALL_TREE=build/cuda/install
+COPY ${INSTALL_TREE}/bin/ddp-worker /tree/bin/
+COPY ${INSTALL_TREE}/lib/ /tree/lib/
+COPY ${INSTALL_TREE}/share/ddp/ /tree/share/ddp/
+# A library that the program needs and the image lacks is found here, not when the pod starts.
+RUN ! ldd /tree/bin/ddp-worker | grep 'not found'
+COPY docker/sbom.sh cmake/pins/wheels-torch.txt cmake/pins/wheels-cuda.txt /build/
+RUN mkdir -p /tree/share/sbom \
+    && cat /build/wheels-*.txt >/build/wheels \
+    && WHEELS=/build/wheels /build/sbom.sh ddp-runtime-cuda "${VERSION}" - >/tree/share/sbom/ddp-runtime-cuda.spdx.json
+
+FROM system
+ARG VERSION=0.1.0
+ARG REVISION=unknown
+ARG BASE
+LABEL org.opencontainers.image.title="ddp-runtime-cuda" \
+      org.opencontainers.image.description="ddp-worker: data-parallel training of one rank of a DDPJob, on NVIDIA GPUs" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.base.name="${BASE}" \
+      org.opencontainers.image.licenses="Apache-2.0"
+COPY --from=tree /tree/ /usr/local/
+ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
+USER 65532:65532
+ENTRYPOINT ["/usr/local/bin/ddp-worker"]

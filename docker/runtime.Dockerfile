@@ -13,11 +13,11 @@ RUN apt-get update && apt-get install -y --no-install-recommends \
 FROM system AS tree
 ARG VERSION=0.1.0
 ARG INSTALL_TREE=build/release/install
-COPY ${INSTALL_TREE}/bin/ddp-worker /tree/bin/
+COPY ${INSTALL_TREE}/bin/ddp-worker ${INSTALL_TREE}/bin/ddp-train /tree/bin/
 COPY ${INSTALL_TREE}/lib/ /tree/lib/
 COPY ${INSTALL_TREE}/share/ddp/ /tree/share/ddp/
 # A library that the program needs and the image lacks is found here, not when the pod starts.
-RUN ! ldd /tree/bin/ddp-worker | grep 'not found'
+RUN ! ldd /tree/bin/* | grep 'not found'
 COPY docker/sbom.sh cmake/pins/wheels-torch.txt /build/
 RUN mkdir -p /tree/share/sbom \
     && WHEELS=/build/wheels-torch.txt /build/sbom.sh ddp-runtime "${VERSION}" - >/tree/share/sbom/ddp-runtime.spdx.json

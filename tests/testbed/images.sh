@@ -47,7 +47,7 @@ describe() {
       image=docker.io/library/ddp-$1:$VERSION file=$ROOT/docker/$1.Dockerfile context=$ROOT
       : "${INSTALL_TREE:?must name the folder with the installed programs}"
       files=("$INSTALL_TREE"/bin/ddp-operator "$INSTALL_TREE"/bin/kubectl-ddp)
-      [ "$1" = operator ] || files=("$INSTALL_TREE"/bin/ddp-worker "$INSTALL_TREE"/lib "$INSTALL_TREE"/share/ddp)
+      [ "$1" = operator ] || files=("$INSTALL_TREE"/bin/{ddp-worker,ddp-train} "$INSTALL_TREE"/lib "$INSTALL_TREE"/share/ddp)
       files+=("$ROOT"/docker/*.sh)
       arguments=(--build-arg "INSTALL_TREE=$(realpath --relative-to="$ROOT" "$INSTALL_TREE")" --build-arg "VERSION=$VERSION"
         --build-arg "REVISION=$(git -C "$ROOT" rev-parse HEAD 2>/dev/null || echo unknown)")

@@ -52,6 +52,17 @@ void WriteFile(const std::filesystem::path& path, const std::string& content) {
 Worker::Worker(const std::vector<std::string>& arguments, const Environment& environment) {
   std::vector<std::string> command = {DDP_WORKER};
   command.insert(command.end(), arguments.begin(), arguments.end());
+  Start(std::move(command), environment);
+}
+
+std::unique_ptr<Worker> Worker::Of(std::vector<std::string> command,
+                                   const Environment& environment) {
+  std::unique_ptr<Worker> worker(new Worker());
+  worker->Start(std::move(command), environment);
+  return worker;
+}
+
+void Worker::Start(std::vector<std::string> command, const Environment& environment) {
   std::vector<std::string> variables;
   for (const auto& [name, value] : environment) {
     variables.push_back(fmt::format("{}={}", name, value));
@@ -101,10 +112,14 @@ void Worker::Read(Stream& stream) {
 
 void Worker::Signal(int signal) const { kill(pid_, signal); }
 
-bool Worker::WaitFor(const std::string& text) {
+bool Worker::WaitFor(const std::string& text) { return WaitFor(err_, text); }
+
+bool Worker::WaitForResult(const std::string& text) { return WaitFor(out_, text); }
+
+bool Worker::WaitFor(const Stream& stream, const std::string& text) {
   std::unique_lock lock(mutex_);
-  const auto seen = [&] { return err_.text.find(text) != std::string::npos; };
-  changed_.wait_for(lock, kPatience, [&] { return seen() || err_.ended; });
+  const auto seen = [&] { return stream.text.find(text) != std::string::npos; };
+  changed_.wait_for(lock, kPatience, [&] { return seen() || stream.ended; });
   return seen();
 }
 
@@ -122,7 +137,8 @@ int Worker::Wait(std::chrono::milliseconds limit) {
     Signal(SIGKILL);
   }
   int status = 0;
-  waitpid(pid_, &status, 0);
+  while (waitpid(pid_, &status, 0) == pid_ && WIFSTOPPED(status)) {  // a test traces it
+  }
   reaped_ = true;
   exit_code_ = !ended ? -1 : WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   return exit_code_;

@@ -1,5 +1,5 @@
-// Real ddp-worker processes for tests: started with an environment, watched line by line, always
-// reaped. Small data sets and configs that train in milliseconds.
+// Real ddp-worker processes (or other programs) for tests: started with an environment, watched
+// line by line, always reaped. Small data sets and configs that train in milliseconds.
 #pragma once
 
 #include <sys/types.h>
@@ -24,6 +24,9 @@ inline constexpr std::chrono::seconds kPatience(60);
 class Worker {
  public:
   Worker(const std::vector<std::string>& arguments, const Environment& environment);
+  // Another program, by its path.
+  static std::unique_ptr<Worker> Of(std::vector<std::string> command,
+                                    const Environment& environment);
   // Kills it if it still runs.
   ~Worker();
   Worker(const Worker&) = delete;
@@ -33,6 +36,8 @@ class Worker {
   void Signal(int signal) const;
   // Waits until standard error has this text; false if the process ended without.
   bool WaitFor(const std::string& text);
+  // The same on standard output.
+  bool WaitForResult(const std::string& text);
   // Waits for the end: the exit code, or 128 + signal. Past the limit: -1, and the process is
   // killed.
   int Wait(std::chrono::milliseconds limit = kPatience);
@@ -48,7 +53,10 @@ class Worker {
     bool ended = false;
     std::thread reader;
   };
+  Worker() = default;
+  void Start(std::vector<std::string> command, const Environment& environment);
   void Read(Stream& stream);
+  bool WaitFor(const Stream& stream, const std::string& text);
 
   pid_t pid_ = -1;
   int exit_code_ = -1;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Brings what the project needs and the machine has not: Debian packages, libtorch, CUDA, Go, the digits.
-#   cmake/fetch.sh packages GROUP... | torch | cuda | go | digits | peer
+#   cmake/fetch.sh packages GROUP... | torch | cuda | go | digits | safetensors | peer
 # Versions are pinned in cmake/pins/. Everything but Debian packages lies in the user's cache folder
 # ($DDP_CACHE, default ~/.cache/ddp), so a second clone fetches nothing. Done work is left alone.
 set -euo pipefail
@@ -77,6 +77,9 @@ digits() {
   touch "$CACHE/digits/.done"
 }
 
+# Python's reader of checkpoints, for a test that it reads ours.
+safetensors() { wheels safetensors "$CACHE/safetensors"; }
+
 # A Python of its own with PyTorch, for the benchmarks (5 GB: its wheel has no build for CPUs alone).
 peer() {
   local stamp; stamp=$(sha256sum <"$PINS/peer.txt" | cut -c1-16)
@@ -90,6 +93,6 @@ peer() {
 
 command=${1:-}; shift || true
 case $command in
-  packages | torch | cuda | go | digits | peer) "$command" "$@" ;;
+  packages | torch | cuda | go | digits | safetensors | peer) "$command" "$@" ;;
   *) sed -n '2,5p' "${BASH_SOURCE[0]}"; exit 64 ;;
 esac

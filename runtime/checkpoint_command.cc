@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/base/error.h"
+#include "runtime/checkpoint/export.h"
 #include "runtime/checkpoint/folder.h"
 
 namespace ddp::rt {
@@ -45,6 +46,12 @@ void AddCheckpoint(CLI::App& app, CheckpointArguments& arguments) {
   };
   add("list", "Say of each checkpoint whether it is valid", CheckpointArguments::Action::kList);
   add("verify", "The same, and fail if one is not", CheckpointArguments::Action::kVerify);
+  CLI::App* take = add("export", "Take the newest valid one, or the one named, out of the run",
+                       CheckpointArguments::Action::kExport);
+  take->add_option("to", arguments.to,
+                   "A new folder, for model.safetensors and config.json; or FILE.safetensors")
+      ->required();
+  take->add_flag("--optimizer", arguments.optimizer, "The optimizer's state as well, whole");
 }
 
 int CheckpointCommand(const CheckpointArguments& arguments) {
@@ -54,6 +61,14 @@ int CheckpointCommand(const CheckpointArguments& arguments) {
       break;
     case CheckpointArguments::Action::kVerify:
       Verify(arguments.folder);
+      break;
+    case CheckpointArguments::Action::kExport:
+      fmt::print(
+          "exported {} to {}\n",
+          checkpoint::Export(
+              {.from = arguments.folder, .to = arguments.to, .optimizer = arguments.optimizer})
+              .string(),
+          arguments.to);
       break;
   }
   return 0;

@@ -7,9 +7,11 @@
 namespace ddp::rt {
 
 struct CheckpointArguments {
-  enum class Action { kList, kVerify };
+  enum class Action { kList, kVerify, kExport };
   Action action = Action::kList;
   std::string folder;
+  std::string to;          // export
+  bool optimizer = false;  // export
 };
 
 void AddCheckpoint(CLI::App& app, CheckpointArguments& arguments);

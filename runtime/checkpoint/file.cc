@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
 
@@ -13,6 +14,9 @@
 
 namespace ddp::rt::checkpoint {
 namespace {
+
+// So much is written and read at once.
+constexpr size_t kPiece = 4 << 20;
 
 [[noreturn]] void Fail(const std::string& action, const std::filesystem::path& path, int error) {
   throw Error(ExitCode::kSoftware, FileProblem(action, path, error));
@@ -72,15 +76,38 @@ AtomicFile::~AtomicFile() {
 }
 
 void AtomicFile::Append(std::span<const std::byte> bytes) {
-  XXH3_64bits_update(hash_->state.get(), bytes.data(), bytes.size());
-  size_ += bytes.size();
   while (!bytes.empty()) {
-    const ssize_t written = write(fd_, bytes.data(), bytes.size());
-    if (written < 0 && errno != EINTR) {
-      Fail("write", temporary_, errno);
+    const auto piece = bytes.first(std::min(bytes.size(), kPiece));
+    const ssize_t written = write(fd_, piece.data(), piece.size());
+    if (written < 0) {
+      if (errno != EINTR) {
+        Fail("write", temporary_, errno);
+      }
+      continue;
     }
-    bytes = bytes.subspan(written < 0 ? 0 : static_cast<size_t>(written));
+    const auto done = static_cast<size_t>(written);
+    XXH3_64bits_update(hash_->state.get(), bytes.data(), done);
+    bytes = bytes.subspan(done);
+    size_ += done;
+    if (size_ - handed_over_ >= kPiece) {
+      WriteBack();
+    }
   }
+}
+
+// Begins to write the newest piece to the disk and waits for the one before, so at most two are on
+// their way. Not every file system can; then fsync does it all.
+void AtomicFile::WriteBack() {
+  const auto begin = static_cast<off_t>(handed_over_);
+  const auto length = static_cast<off_t>(size_ - handed_over_);
+  sync_file_range(fd_, begin, length, SYNC_FILE_RANGE_WRITE);
+  if (handed_over_ > 0) {
+    sync_file_range(
+        fd_, 0, begin,
+        SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+    posix_fadvise(fd_, 0, begin, POSIX_FADV_DONTNEED);
+  }
+  handed_over_ = size_;
 }
 
 void AtomicFile::Append(std::string_view text) { Append(std::as_bytes(std::span(text))); }
@@ -122,6 +149,27 @@ std::vector<std::byte> ReadFile(const std::filesystem::path& path) {
   }
   bytes.resize(done);
   return bytes;
+}
+
+uint64_t FileChecksum(const std::filesystem::path& path) {
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) {
+    Fail("open", path, errno);
+  }
+  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(),
+                                                                       &XXH3_freeState);
+  XXH3_64bits_reset(state.get());
+  std::vector<std::byte> piece(kPiece);
+  while (true) {
+    const ssize_t got = read(file.get(), piece.data(), piece.size());
+    if (got < 0 && errno != EINTR) {
+      Fail("read", path, errno);
+    }
+    if (got == 0) {
+      return XXH3_64bits_digest(state.get());
+    }
+    XXH3_64bits_update(state.get(), piece.data(), got < 0 ? 0 : static_cast<size_t>(got));
+  }
 }
 
 void SyncFolder(const std::filesystem::path& folder) {

@@ -26,6 +26,8 @@ class AtomicFile {
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
+  // Hands what is written to the disk piece by piece, so that no burst of it holds others up, and
+  // nothing of it stays in the page cache.
   void Append(std::span<const std::byte> bytes);
   void Append(std::string_view text);
   void Commit();
@@ -36,11 +38,13 @@ class AtomicFile {
 
  private:
   struct Hash;
+  void WriteBack();
 
   std::filesystem::path path_;
   std::filesystem::path temporary_;
   int fd_ = -1;
   uint64_t size_ = 0;
+  uint64_t handed_over_ = 0;  // bytes whose writing has begun
   std::unique_ptr<Hash> hash_;
 };
 
@@ -48,6 +52,9 @@ class AtomicFile {
 inline constexpr const char* kTemporarySuffix = ".tmp";
 
 std::vector<std::byte> ReadFile(const std::filesystem::path& path);
+
+// Of a whole file, without holding it in memory.
+uint64_t FileChecksum(const std::filesystem::path& path);
 
 // Makes renames and removals in a folder stable.
 void SyncFolder(const std::filesystem::path& folder);

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <functional>
+#include <iterator>
+#include <random>
 #include <system_error>
+#include <utility>
 
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
@@ -74,7 +76,7 @@ Record ReadRecord(const fs::path& checkpoint) {
   }
 }
 
-const FileEntry& EntryOf(const Record& record, const char* name) {
+const FileEntry& EntryOf(const Record& record, const std::string& name) {
   const auto found = std::find_if(record.files.begin(), record.files.end(),
                                   [&](const FileEntry& file) { return file.name == name; });
   if (found == record.files.end()) {
@@ -83,7 +85,7 @@ const FileEntry& EntryOf(const Record& record, const char* name) {
   return *found;
 }
 
-std::vector<std::byte> ReadChecked(const fs::path& checkpoint, const FileEntry& entry) {
+void CheckSize(const fs::path& checkpoint, const FileEntry& entry) {
   std::error_code error;
   const uint64_t size = fs::file_size(checkpoint / entry.name, error);
   if (error) {
@@ -93,15 +95,66 @@ std::vector<std::byte> ReadChecked(const fs::path& checkpoint, const FileEntry& 
     throw Error(ExitCode::kData,
                 fmt::format("{} has {} bytes instead of {}", entry.name, size, entry.bytes));
   }
-  std::vector<std::byte> bytes = ReadFile(checkpoint / entry.name);
-  if (const std::string found = ToHex(Checksum(bytes)); found != entry.xxh3) {
+}
+
+void CheckSum(const FileEntry& entry, uint64_t checksum) {
+  if (const std::string found = ToHex(checksum); found != entry.xxh3) {
     throw Error(ExitCode::kData,
                 fmt::format("{} has checksum {} instead of {}", entry.name, found, entry.xxh3));
   }
+}
+
+void Check(const fs::path& checkpoint, const FileEntry& entry) {
+  CheckSize(checkpoint, entry);
+  CheckSum(entry, FileChecksum(checkpoint / entry.name));
+}
+
+std::vector<std::byte> ReadChecked(const fs::path& checkpoint, const FileEntry& entry) {
+  CheckSize(checkpoint, entry);
+  std::vector<std::byte> bytes = ReadFile(checkpoint / entry.name);
+  CheckSum(entry, Checksum(bytes));
   return bytes;
 }
 
-FileEntry WriteTensors(const fs::path& checkpoint, const char* name,
+// The number of ranks whose shards it lists; 0 if the optimizer's state is whole.
+int ShardsOf(const Record& record) {
+  const auto shards = std::count_if(record.files.begin(), record.files.end(), [](const auto& file) {
+    return file.name != kOptimizer && file.name != kModel;
+  });
+  return static_cast<int>(shards);
+}
+
+// The files with the optimizer state that a reader wants.
+std::vector<FileEntry> OptimizerFiles(const Record& record, const Reader& reader) {
+  const int shards = ShardsOf(record);
+  std::vector<FileEntry> files;
+  if (shards == 0) {
+    return {EntryOf(record, kOptimizer)};
+  }
+  for (int rank = 0; rank < shards; ++rank) {
+    const FileEntry& entry = EntryOf(record, ShardName(rank, shards));
+    if (reader.world_size != shards || reader.rank == rank) {
+      files.push_back(entry);
+    }
+  }
+  return files;
+}
+
+Loaded LoadParts(const fs::path& path, const Record& record, const Reader& reader) {
+  Loaded loaded;
+  loaded.path = path;
+  loaded.position = record.position;
+  loaded.state = record.state;
+  loaded.shards = ShardsOf(record);
+  for (const FileEntry& entry : OptimizerFiles(record, reader)) {
+    loaded.optimizer_bytes.push_back(ReadChecked(path, entry));
+    auto tensors = ParseSafetensors(loaded.optimizer_bytes.back());
+    std::move(tensors.begin(), tensors.end(), std::back_inserter(loaded.optimizer));
+  }
+  return loaded;
+}
+
+FileEntry WriteTensors(const fs::path& checkpoint, const std::string& name,
                        std::span<const TensorView> tensors) {
   AtomicFile file(checkpoint / name);
   file.Append(SafetensorsHeader(tensors));
@@ -110,6 +163,32 @@ FileEntry WriteTensors(const fs::path& checkpoint, const char* name,
   }
   file.Commit();
   return {.name = name, .bytes = file.size(), .xxh3 = ToHex(file.checksum())};
+}
+
+void MakeFolder(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) {
+    throw Error(ExitCode::kSoftware, FileProblem("create", path, error.value()));
+  }
+}
+
+// What a full disk has to do with it.
+std::string RoomIn(const fs::path& folder, const Contents& contents) {
+  uint64_t needed = 0;
+  for (const auto* tensors : {&contents.model, &contents.optimizer}) {
+    for (const TensorView& tensor : *tensors) {
+      needed += tensor.elements.size();
+    }
+  }
+  std::error_code error;
+  const auto room = fs::space(folder, error);
+  constexpr double kMega = 1e6;
+  return error || room.available > needed
+             ? ""
+             : fmt::format(" (the checkpoint needs {:.1f} MB, {:.1f} MB are free)",
+                           static_cast<double>(needed) / kMega,
+                           static_cast<double>(room.available) / kMega);
 }
 
 // A removal that is interrupted leaves a folder without commit record, never half a valid one.
@@ -150,16 +229,29 @@ bool HasRecord(const fs::path& checkpoint) {
 
 std::string FolderName(int64_t step) { return fmt::format("{}{:012}", kPrefix, step); }
 
-Loaded LoadCheckpoint(const fs::path& path) {
+Loaded LoadCheckpoint(const fs::path& path, const Reader& reader) {
   const Record record = ReadRecord(path);
-  Loaded loaded;
-  loaded.path = path;
-  loaded.position = record.position;
+  Loaded loaded = LoadParts(path, record, reader);
   loaded.model_bytes = ReadChecked(path, EntryOf(record, kModel));
-  loaded.optimizer_bytes = ReadChecked(path, EntryOf(record, kOptimizer));
   loaded.model = ParseSafetensors(loaded.model_bytes);
-  loaded.optimizer = ParseSafetensors(loaded.optimizer_bytes);
+  const auto read = OptimizerFiles(record, reader);
+  for (const FileEntry& entry : record.files) {
+    if (entry.name != kModel && std::find(read.begin(), read.end(), entry) == read.end()) {
+      Check(path, entry);
+    }
+  }
   return loaded;
+}
+
+Loaded LoadOptimizer(const fs::path& path, const Reader& reader) {
+  try {
+    return LoadParts(path, ReadRecord(path), reader);
+  } catch (const Error& e) {
+    throw Error(ExitCode::kConfig,
+                fmt::format("rank {} can't read its part of checkpoint {}, which rank 0 found in "
+                            "order: {}; with a sharded optimizer every rank needs the same volume",
+                            reader.rank, path.string(), e.what()));
+  }
 }
 
 CheckpointFolder::CheckpointFolder(fs::path folder, int keep)
@@ -176,11 +268,19 @@ void CheckpointFolder::Prepare() {
                     "; choose another checkpoint.dir, or give this user the right to write there");
   }
   try {
-    AtomicFile probe(folder_ / "probe");
+    // Several ranks may look at once.
+    const fs::path name = folder_ / fmt::format("probe-{:08x}", std::random_device()());
+    AtomicFile probe(name);
     probe.Append(std::string_view("x"));
     probe.Commit();
-    fs::remove(folder_ / "probe");
+    fs::remove(name);
   } catch (const std::exception& e) {
+    // A full disk is no mistake of the config's: there may be room by the time of the first save.
+    const fs::space_info room = fs::space(folder_, error);
+    if (!error && room.capacity > 0 && room.available == 0) {
+      Log(Level::kWarning, "checkpoint folder {}: {}", folder_.string(), e.what());
+      return;
+    }
     throw Error(ExitCode::kConfig,
                 fmt::format("checkpoint folder {} can't be written to: {}; choose another "
                             "checkpoint.dir, or give this user the right to write there",
@@ -191,10 +291,10 @@ void CheckpointFolder::Prepare() {
   }
 }
 
-std::optional<Loaded> CheckpointFolder::LoadNewest() {
+std::optional<Loaded> CheckpointFolder::LoadNewest(const Reader& reader) {
   for (const Entry& entry : Entries(folder_)) {
     try {
-      return LoadCheckpoint(entry.path);
+      return LoadCheckpoint(entry.path, reader);
     } catch (const Error& e) {
       refused_.insert(entry.path);
       Log(Level::kWarning, "refused checkpoint path={}: {}", entry.path.string(), e.what());
@@ -203,27 +303,64 @@ std::optional<Loaded> CheckpointFolder::LoadNewest() {
   return std::nullopt;
 }
 
-fs::path CheckpointFolder::Save(const Contents& contents) {
+fs::path CheckpointFolder::Save(const Contents& contents, ShardExchange* shards) {
   fs::path path = folder_ / FolderName(contents.position.step);
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (error) {
-    throw Error(ExitCode::kSoftware, FileProblem("create", path, error.value()));
+  if (shards != nullptr) {
+    shards->Begin();
   }
+  if (shards != nullptr && shards->rank() != 0) {
+    WriteShard(path, contents, *shards);
+    return path;
+  }
+  try {
+    Write(path, contents, shards);
+  } catch (const Error& e) {
+    // Half a checkpoint is of no use, and its room is needed by the next.
+    std::error_code error;
+    fs::remove_all(path, error);
+    throw Error(e.code(), std::string(e.what()) + RoomIn(folder_, contents));
+  }
+  refused_.erase(path);
+  Retain(contents.position.step);
+  return path;
+}
+
+void CheckpointFolder::Write(const fs::path& path, const Contents& contents,
+                             ShardExchange* shards) {
+  MakeFolder(path);
   // One of the same step that was refused, or of an earlier run: not valid while it is replaced.
+  std::error_code error;
   if (fs::remove(path / kRecord, error)) {
     SyncFolder(path);
   }
   SyncFolder(folder_);
-  Record record{.position = contents.position, .files = {}};
-  record.files.push_back(WriteTensors(path, kModel, contents.model));
-  record.files.push_back(WriteTensors(path, kOptimizer, contents.optimizer));
+  Record record{.position = contents.position, .state = contents.state, .files = {}};
+  if (shards == nullptr) {
+    record.files.push_back(WriteTensors(path, kModel, contents.model));
+    record.files.push_back(WriteTensors(path, kOptimizer, contents.optimizer));
+  } else {
+    WriteShard(path, contents, *shards);
+    record.files = shards->Collect();
+    for (const FileEntry& entry : record.files) {
+      CheckSize(path, entry);
+    }
+    record.files.push_back(WriteTensors(path, kModel, contents.model));
+  }
   AtomicFile commit(path / kRecord);
   commit.Append(FormatRecord(record));
   commit.Commit();
-  refused_.erase(path);
-  Retain(contents.position.step);
-  return path;
+}
+
+void CheckpointFolder::WriteShard(const fs::path& path, const Contents& contents,
+                                  ShardExchange& shards) {
+  try {
+    MakeFolder(path);
+    shards.Announce(
+        WriteTensors(path, ShardName(shards.rank(), shards.world_size()), contents.optimizer));
+  } catch (const Error& e) {
+    shards.AnnounceFailure(e.what());
+    throw;
+  }
 }
 
 void CheckpointFolder::Retain(int64_t saved_step) {
@@ -245,7 +382,12 @@ std::vector<Found> CheckpointFolder::List() const {
   for (const Entry& entry : Entries(folder_)) {
     Found found{.path = entry.path, .step = entry.step, .problem = ""};
     try {
-      LoadCheckpoint(entry.path);
+      const Record record = ReadRecord(entry.path);
+      EntryOf(record, kModel);
+      OptimizerFiles(record, {});
+      for (const FileEntry& file : record.files) {
+        Check(entry.path, file);
+      }
     } catch (const Error& e) {
       found.problem = e.what();
     }

@@ -1,6 +1,7 @@
 // A folder of checkpoints: `<folder>/step-000000000120/` with model.safetensors,
-// optimizer.safetensors and state.json, the commit record, written last (record.h).
-// Only rank 0 has one. Save and Load may run on different threads, but not at the same time.
+// optimizer.safetensors (or one file a rank, shards.h) and state.json, the commit record, written
+// last (record.h). Rank 0 has one; the others only where each saves its own part. Save and Load may
+// run on different threads, but not at the same time.
 #pragma once
 
 #include <cstddef>
@@ -13,24 +14,34 @@
 
 #include "runtime/checkpoint/record.h"
 #include "runtime/checkpoint/safetensors.h"
+#include "runtime/checkpoint/shards.h"
 
 namespace ddp::rt::checkpoint {
 
 // What is saved. The elements must not change until Save has returned.
 struct Contents {
   Position position;
-  std::vector<TensorView> model;
-  std::vector<TensorView> optimizer;
+  State state = {};
+  std::vector<TensorView> model = {};      // in shards: of rank 0 only
+  std::vector<TensorView> optimizer = {};  // in shards: this rank's pieces
+};
+
+// Who loads. Of a checkpoint in shards of as many ranks it gets its own shard, else all.
+struct Reader {
+  int rank = 0;
+  int world_size = 1;
 };
 
 // What was loaded; the views point into the bytes, so it moves but does not copy.
 struct Loaded {
   std::filesystem::path path;
   Position position;
+  State state = {};
+  int shards = 0;  // of how many ranks; 0 = the optimizer's state is whole
   std::vector<TensorView> model;
-  std::vector<TensorView> optimizer;
+  std::vector<TensorView> optimizer;  // in shards: pieces (pieces.h)
   std::vector<std::byte> model_bytes;
-  std::vector<std::byte> optimizer_bytes;
+  std::vector<std::vector<std::byte>> optimizer_bytes;  // of each file
 
   Loaded() = default;
   Loaded(Loaded&&) = default;
@@ -54,11 +65,13 @@ class CheckpointFolder {
   void Prepare();
 
   // The newest checkpoint whose checksums hold, or nothing. Logs which were refused, and why.
-  std::optional<Loaded> LoadNewest();
+  std::optional<Loaded> LoadNewest(const Reader& reader = {});
 
   // Returns when the checkpoint is on stable storage; then removes what retention does not keep:
-  // older ones beyond `keep`, and those that LoadNewest refused. Returns its path.
-  std::filesystem::path Save(const Contents& contents);
+  // older ones beyond `keep`, and those that LoadNewest refused. Returns its path. With `shards`
+  // every rank calls it; the others than rank 0 return when their part is there. A failure leaves
+  // nothing behind, and says how much room there is if the disk is full.
+  std::filesystem::path Save(const Contents& contents, ShardExchange* shards = nullptr);
 
   // All checkpoints, newest first, each checked in full.
   std::vector<Found> List() const;
@@ -66,6 +79,9 @@ class CheckpointFolder {
   const std::filesystem::path& path() const { return folder_; }
 
  private:
+  void Write(const std::filesystem::path& path, const Contents& contents, ShardExchange* shards);
+  void WriteShard(const std::filesystem::path& path, const Contents& contents,
+                  ShardExchange& shards);
   void Retain(int64_t saved_step);
 
   std::filesystem::path folder_;
@@ -73,8 +89,12 @@ class CheckpointFolder {
   std::set<std::filesystem::path> refused_;
 };
 
-// Loads and checks one checkpoint. Error(kData) says what is wrong with it.
-Loaded LoadCheckpoint(const std::filesystem::path& path);
+// Loads one checkpoint and checks all of it. Error(kData) says what is wrong with it.
+Loaded LoadCheckpoint(const std::filesystem::path& path, const Reader& reader = {});
+
+// The same without the model, and without checking what is not loaded: for the other ranks, once
+// rank 0 has chosen a checkpoint in shards.
+Loaded LoadOptimizer(const std::filesystem::path& path, const Reader& reader);
 
 // "step-000000000120"
 std::string FolderName(int64_t step);

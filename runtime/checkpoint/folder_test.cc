@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <fstream>
 #include <random>
 #include <thread>
@@ -179,6 +180,28 @@ TEST(CheckpointFolder, UnwritableIsAConfigError) {
   }
 }
 
+// Wherever a bit flips or a file ends early: the one before is used.
+TEST(CheckpointFolder, DamageAnywhereIsFound) {
+  std::mt19937 random(11);
+  for (int round = 0; round < 60; ++round) {
+    const TempFolder temp;
+    CheckpointFolder folder(temp.path(), 2);
+    Save(folder, 1);
+    Save(folder, 2);
+    const char* names[] = {"model.safetensors", "optimizer.safetensors", "state.json"};
+    const fs::path file = temp.path() / FolderName(2) / names[round % 3];
+    const auto at = static_cast<std::streamoff>(random() % fs::file_size(file));
+    if (round % 2 == 0) {
+      FlipByte(file, at);
+    } else {
+      fs::resize_file(file, static_cast<uintmax_t>(at));
+    }
+    const auto loaded = folder.LoadNewest();
+    ASSERT_TRUE(loaded);
+    EXPECT_EQ(loaded->position.step, 1) << file << " at " << at;
+  }
+}
+
 // Saves step after step until it is killed.
 [[noreturn]] void SaveForEver(const fs::path& path, int ready) {
   CheckpointFolder folder(path, 2);
@@ -191,9 +214,12 @@ TEST(CheckpointFolder, UnwritableIsAConfigError) {
 }
 
 TEST(CheckpointFolder, KilledAtAnyMomentLeavesAValidOne) {
+  // DDP_TEST_KILLS: more of them, for long runs.
+  const char* kills = std::getenv("DDP_TEST_KILLS");
+  const int rounds = kills != nullptr ? std::atoi(kills) : 20;
   std::mt19937 random(7);
   std::uniform_int_distribution<int> microseconds(0, 20'000);
-  for (int round = 0; round < 20; ++round) {
+  for (int round = 0; round < rounds; ++round) {
     const TempFolder temp;
     int ready[2];
     ASSERT_EQ(pipe(ready), 0);

@@ -13,12 +13,21 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kFormat = 1;
+constexpr int kFormat = 2;
 
 // Keys are sorted and numbers written in one way, so equal records give equal text.
 std::string ChecksumOf(const json& body) {
   const std::string text = body.dump();
   return ToHex(Checksum(std::as_bytes(std::span(text))));
+}
+
+// A record must not lead a reader out of the checkpoint's folder.
+std::string PlainName(const json& name) {
+  auto text = name.get<std::string>();
+  if (text.empty() || text.find('/') != std::string::npos || text.starts_with('.')) {
+    throw Error(ExitCode::kData, fmt::format("it lists '{}', which is no file's name", text));
+  }
+  return text;
 }
 
 json FilesToJson(const std::vector<FileEntry>& files) {
@@ -41,6 +50,7 @@ std::string FormatRecord(const Record& record) {
       {"worldSize", at.world_size},
       {"schedule", {{"learningRate", at.learning_rate}}},
       {"configHash", at.config_hash},
+      {"state", record.state},
       {"files", FilesToJson(record.files)},
   };
   const json document = {{"checkpoint", body}, {"xxh3", ChecksumOf(body)}};
@@ -66,8 +76,9 @@ Record ParseRecord(std::string_view text) {
                        .world_size = body.at("worldSize").get<int>(),
                        .learning_rate = body.at("schedule").at("learningRate").get<double>(),
                        .config_hash = body.at("configHash").get<std::string>()};
+    record.state = body.at("state").get<State>();
     for (const json& file : body.at("files")) {
-      record.files.push_back({.name = file.at("name").get<std::string>(),
+      record.files.push_back({.name = PlainName(file.at("name")),
                               .bytes = file.at("bytes").get<uint64_t>(),
                               .xxh3 = file.at("xxh3").get<std::string>()});
     }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,8 +34,13 @@ struct FileEntry {
   bool operator==(const FileEntry&) const = default;
 };
 
+// Texts that only whoever trains understands, by name: state of random generators and of the loss
+// scaler, the vocabulary of the data. UTF-8.
+using State = std::map<std::string, std::string>;
+
 struct Record {
   Position position;
+  State state = {};
   std::vector<FileEntry> files;
 };
 

@@ -15,6 +15,7 @@ Record Sample() {
                        .world_size = 2,
                        .learning_rate = 0.1 / 3,
                        .config_hash = "c0ffee"},
+          .state = {{"rng.cpu", "00ff"}, {"data.vocabulary", "a\n\"\u00e9"}},
           .files = {{.name = "model.safetensors", .bytes = 12, .xxh3 = "0123456789abcdef"}}};
 }
 
@@ -22,6 +23,15 @@ TEST(Record, RoundTrips) {
   const Record read = ParseRecord(FormatRecord(Sample()));
   EXPECT_EQ(read.position, Sample().position);
   EXPECT_EQ(read.files, Sample().files);
+  EXPECT_EQ(read.state, Sample().state);
+}
+
+TEST(Record, ANameThatLeadsElsewhereIsRefused) {
+  for (const char* name : {"", "../model.safetensors", "/etc/passwd", "a/b", ".."}) {
+    Record record = Sample();
+    record.files[0].name = name;
+    EXPECT_THROW(ParseRecord(FormatRecord(record)), Error) << name;
+  }
 }
 
 TEST(Record, NoticesEveryFlippedBit) {

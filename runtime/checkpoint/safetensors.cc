@@ -145,8 +145,12 @@ size_t ElementSize(DType type) { return Info(type).size; }
 
 std::string_view TypeName(DType type) { return Info(type).name; }
 
-std::string SafetensorsHeader(std::span<const TensorView> tensors) {
+std::string SafetensorsHeader(std::span<const TensorView> tensors,
+                              const std::map<std::string, std::string>& metadata) {
   json header = json::object();
+  if (!metadata.empty()) {
+    header[kMetadata] = metadata;
+  }
   uint64_t offset = 0;
   for (const TensorView& tensor : tensors) {
     const uint64_t end = offset + tensor.elements.size();

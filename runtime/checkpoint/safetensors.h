@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,7 +28,9 @@ struct TensorView {
 };
 
 // Length and header of a file that holds these tensors; their elements follow in this order.
-std::string SafetensorsHeader(std::span<const TensorView> tensors);
+// `metadata` are free texts in the header.
+std::string SafetensorsHeader(std::span<const TensorView> tensors,
+                              const std::map<std::string, std::string>& metadata = {});
 
 // Views into `file`, in the order of their places. Checks everything a reader relies on: lengths,
 // types, shapes against places, no gap, no overlap, nothing after the last one. Error(kData) says

@@ -49,6 +49,12 @@ void Health::Disconnect() {
   }
 }
 
+void Health::TellWhereabouts() const {
+  if (const auto ranks = RanksNow(); ranks && !ranks->beats.empty()) {
+    Log(Level::kWarning, "{}", Whereabouts(ranks->beats, train::UnixTime()));
+  }
+}
+
 std::optional<Heartbeat::Ranks> Health::RanksNow() const {
   const std::lock_guard lock(mutex_);
   if (heartbeat_ == nullptr || !lists_ranks_) {
@@ -61,6 +67,7 @@ Answer Health::Ready() const {
   switch (board_.phase.load()) {
     case train::Phase::kTraining:
     case train::Phase::kEvaluating:
+    case train::Phase::kSaving:
       return {.body = "training\n"};
     case train::Phase::kStopping:
       return {.status = 503, .body = "stopping\n"};

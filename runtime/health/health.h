@@ -21,6 +21,9 @@ class Health {
   // Starts the heartbeat on a store that outlives Disconnect.
   void Connect(store::Store& store, int rank, int world_size);
   void Disconnect();
+  // On rank 0, where all are known: logs where every rank was heard of last. For when the group has
+  // broken.
+  void TellWhereabouts() const;
 
  private:
   std::optional<Heartbeat::Ranks> RanksNow() const;

@@ -16,11 +16,14 @@ namespace {
 constexpr double kDecay = 0.9;
 // Ranks whose waiting differs less than this over the last rounds are equally quick.
 constexpr double kNoticeableSeconds = 0.1;
+// Three heartbeats.
+constexpr double kSilentSeconds = 3;
 
 }  // namespace
 
 std::string FormatBeat(const Beat& beat) {
-  return fmt::format("{} {} {}", beat.step, beat.time, beat.wait_seconds);
+  return fmt::format("{} {} {} {} {}", beat.step, beat.time, beat.wait_seconds, beat.busy_seconds,
+                     static_cast<int>(beat.phase));
 }
 
 std::optional<Beat> ParseBeat(std::string_view text) {
@@ -32,10 +35,45 @@ std::optional<Beat> ParseBeat(std::string_view text) {
     at = stop != end && *stop == ' ' ? stop + 1 : stop;
     return error == std::errc();
   };
-  if (read(beat.step) && read(beat.time) && read(beat.wait_seconds) && at == end) {
+  size_t phase = 0;
+  if (read(beat.step) && read(beat.time) && read(beat.wait_seconds) && read(beat.busy_seconds) &&
+      read(phase) && at == end && phase < train::kPhaseNames.size()) {
+    beat.phase = static_cast<train::Phase>(phase);
     return beat;
   }
   return std::nullopt;
+}
+
+int64_t FurthestStep(const std::vector<std::optional<Beat>>& beats) {
+  int64_t furthest = 0;
+  for (const auto& beat : beats) {
+    furthest = std::max(furthest, beat ? beat->step : 0);
+  }
+  return furthest;
+}
+
+std::string Whereabouts(const std::vector<std::optional<Beat>>& beats, double now) {
+  constexpr size_t kFew = 8;
+  const int64_t furthest = FurthestStep(beats);
+  std::string text;
+  size_t left_out = 0;
+  for (size_t rank = 0; rank < beats.size(); ++rank) {
+    const auto& beat = beats[rank];
+    const bool silent = !beat || now - beat->time > kSilentSeconds;
+    if (beats.size() > kFew && !silent && beat->step == furthest) {
+      ++left_out;
+      continue;
+    }
+    text += fmt::format("{}rank {}: ", text.empty() ? "" : "; ", rank);
+    text += !beat ? "never heard of"
+                  : fmt::format("step {}, {}, heard of {:.1f} s ago{}", beat->step,
+                                train::PhaseName(beat->phase), now - beat->time,
+                                silent ? " (silent)" : "");
+  }
+  if (left_out > 0) {
+    text += fmt::format("{}{} ranks at step {}", text.empty() ? "" : "; ", left_out, furthest);
+  }
+  return text;
 }
 
 void SlowestRank::Update(const std::vector<std::optional<Beat>>& beats) {
@@ -96,8 +134,12 @@ void Heartbeat::Run() {
 }
 
 void Heartbeat::BeatOnce() {
-  const Beat mine{
-      .step = board_.step, .time = train::UnixTime(), .wait_seconds = board_.wait_seconds};
+  const double waited = board_.wait_seconds;
+  const Beat mine{.step = board_.step,
+                  .time = train::UnixTime(),
+                  .wait_seconds = waited,
+                  .busy_seconds = std::max(0.0, board_.step_seconds.sum() - waited),
+                  .phase = board_.phase};
   store_.Set(Key(rank_), FormatBeat(mine));
   if (rank_ != 0) {
     return;

@@ -22,10 +22,15 @@ struct Beat {
   int64_t step = 0;
   double time = 0;          // UnixTime of the sender
   double wait_seconds = 0;  // so far, in collectives for the last rank to come
+  double busy_seconds = 0;  // so far, in steps, without the waiting
+  train::Phase phase = train::Phase::kStarting;
 };
 
 std::string FormatBeat(const Beat& beat);
 std::optional<Beat> ParseBeat(std::string_view text);
+
+// The most steps that a rank has done; 0 if none is known.
+int64_t FurthestStep(const std::vector<std::optional<Beat>>& beats);
 
 // Which rank the others wait for: the one that waits least itself, judged by recent waiting.
 // Fed with the beats of all ranks, in the order of ranks; "no rank" (-1) before the second round or
@@ -40,6 +45,10 @@ class SlowestRank {
   std::vector<double> recent_;  // decaying sum of the waiting since
   int rank_ = -1;
 };
+
+// Where every rank was, in a sentence: of many only those that are behind or silent. `now` is
+// UnixTime.
+std::string Whereabouts(const std::vector<std::optional<Beat>>& beats, double now);
 
 class Heartbeat {
  public:

@@ -10,20 +10,28 @@ namespace ddp::rt::health {
 namespace {
 
 TEST(Beat, RoundTrips) {
-  const auto beat = ParseBeat(FormatBeat({.step = 7, .time = 1.7e9 + 0.25, .wait_seconds = 1e-7}));
+  const auto beat = ParseBeat(FormatBeat({.step = 7,
+                                          .time = 1.7e9 + 0.25,
+                                          .wait_seconds = 1e-7,
+                                          .busy_seconds = 3.5,
+                                          .phase = train::Phase::kSaving}));
   ASSERT_TRUE(beat);
   EXPECT_EQ(beat->step, 7);
   EXPECT_EQ(beat->time, 1.7e9 + 0.25);
   EXPECT_EQ(beat->wait_seconds, 1e-7);
-  for (const char* bad : {"", "1", "1 2", "1 2 x", "1 2 3 4", "a 2 3"}) {
+  EXPECT_EQ(beat->busy_seconds, 3.5);
+  EXPECT_EQ(beat->phase, train::Phase::kSaving);
+  for (const char* bad :
+       {"", "1", "1 2 3", "1 2 x 4 1", "1 2 3 4 1 1", "a 2 3 4 1", "1 2 3 4 5", "1 2 3 4 -1"}) {
     EXPECT_FALSE(ParseBeat(bad)) << bad;
   }
 }
 
 std::vector<std::optional<Beat>> Waits(const std::vector<double>& seconds) {
   std::vector<std::optional<Beat>> beats(seconds.size());
-  std::transform(seconds.begin(), seconds.end(), beats.begin(),
-                 [](double wait) { return Beat{.step = 1, .time = 1, .wait_seconds = wait}; });
+  std::transform(seconds.begin(), seconds.end(), beats.begin(), [](double wait) {
+    return Beat{1, 1, wait};
+  });
   return beats;
 }
 
@@ -48,6 +56,21 @@ TEST(SlowestRank, IsNoneWhenAllAreAlike) {
   EXPECT_EQ(slowest.rank(), -1);
   slowest.Update({});
   EXPECT_EQ(slowest.rank(), -1);
+}
+
+TEST(Whereabouts, OfFewRanksAllAreTold) {
+  EXPECT_EQ(Whereabouts({Beat{7, 100, 0, 0, train::Phase::kTraining}, std::nullopt,
+                         Beat{6, 91, 0, 0, train::Phase::kEvaluating}},
+                        100.25),
+            "rank 0: step 7, training, heard of 0.2 s ago; rank 1: never heard of; "
+            "rank 2: step 6, evaluating, heard of 9.2 s ago (silent)");
+}
+
+TEST(Whereabouts, OfManyOnlyThoseThatStandOut) {
+  std::vector<std::optional<Beat>> beats(100, Beat{7, 100, 0, 0, train::Phase::kTraining});
+  beats[42]->step = 6;
+  EXPECT_EQ(Whereabouts(beats, 100),
+            "rank 42: step 6, training, heard of 0.0 s ago; 99 ranks at step 7");
 }
 
 TEST(Heartbeat, RankZeroKnowsAllRanks) {

@@ -66,6 +66,42 @@ MetricFamily PerRank(const char* name, const char* help, const Heartbeat::Ranks&
   return family;
 }
 
+void AddHistograms(const train::Board& board, std::vector<MetricFamily>& families) {
+  const auto add = [&](const char* name, const char* help, const AtomicHistogram& observed) {
+    families.push_back(Histogram(name, help, observed));
+  };
+  add("ddp_step_seconds", "Duration of training steps", board.step_seconds);
+  add("ddp_data_wait_seconds", "Of a step: waiting for the next batch", board.data_wait_seconds);
+  add("ddp_forward_seconds", "Of a step: forward", board.forward_seconds);
+  add("ddp_backward_seconds", "Of a step: backward, with what it did not hide of communication",
+      board.backward_seconds);
+  add("ddp_optimizer_seconds", "Of a step: the optimizer", board.optimizer_seconds);
+  add("ddp_exposed_communication_seconds", "Of a step: communication that backward did not hide",
+      board.exposed_communication_seconds);
+  add("ddp_checkpoint_seconds", "Duration of saving checkpoints", board.checkpoint_seconds);
+  add("ddp_checkpoint_stall_seconds", "Of saving: while training stood still",
+      board.checkpoint_stall_seconds);
+}
+
+void AddRanks(const Heartbeat::Ranks& ranks, std::vector<MetricFamily>& families) {
+  const int64_t furthest = FurthestStep(ranks.beats);
+  const auto add = [&](const char* name, const char* help, auto value) {
+    families.push_back(PerRank(name, help, ranks, value));
+  };
+  add("ddp_rank_step", "Steps done by each rank",
+      [](const Beat& beat) { return static_cast<double>(beat.step); });
+  add("ddp_rank_lag_steps", "Steps behind the rank that is furthest",
+      [&](const Beat& beat) { return static_cast<double>(furthest - beat.step); });
+  add("ddp_rank_heartbeat_timestamp_seconds", "Last sign of life of each rank",
+      [](const Beat& beat) { return beat.time; });
+  add("ddp_rank_wait_seconds", "Time that each rank has waited for the others",
+      [](const Beat& beat) { return beat.wait_seconds; });
+  add("ddp_rank_busy_seconds", "Time that each rank has spent in steps, without waiting",
+      [](const Beat& beat) { return beat.busy_seconds; });
+  families.push_back(Gauge("ddp_slowest_rank", "The rank that the others wait for, -1 for none",
+                           static_cast<double>(ranks.slowest)));
+}
+
 }  // namespace
 
 std::string FormatMetrics(const train::Board& board, const Heartbeat::Ranks* ranks) {
@@ -91,19 +127,24 @@ std::string FormatMetrics(const train::Board& board, const Heartbeat::Ranks* ran
               number(board.reduced_bytes.load())),
       Counter("ddp_collective_wait_seconds_total",
               "Time in collectives until the last rank had come", board.wait_seconds),
-      Histogram("ddp_step_seconds", "Duration of training steps", board.step_seconds),
-      Histogram("ddp_checkpoint_seconds", "Duration of saving checkpoints",
-                board.checkpoint_seconds),
+      Gauge("ddp_gradient_norm", "Global norm of the last step's gradients, before clipping",
+            board.gradient_norm),
+      Counter("ddp_skipped_steps_total", "Steps skipped for gradients that were not finite",
+              number(board.skipped_steps.load())),
+      Counter("ddp_parameter_hash_checks_total", "Comparisons of all ranks' parameters",
+              number(board.hash_checks.load())),
+      Counter("ddp_parameter_hash_mismatches_total", "Comparisons in which ranks differed",
+              number(board.hash_mismatches.load())),
+      Counter("ddp_checkpoint_failures_total", "Checkpoints that could not be saved",
+              number(board.checkpoint_failures.load())),
   };
+  AddHistograms(board, families);
+  if (const std::string transport = board.transport(); !transport.empty()) {
+    families.push_back(Gauge("ddp_transport_info", "How the ranks exchange gradients", 1));
+    families.back().metric.back().label.push_back({"transport", transport});
+  }
   if (ranks != nullptr) {
-    families.push_back(PerRank("ddp_rank_step", "Steps done by each rank", *ranks,
-                               [&](const Beat& beat) { return number(beat.step); }));
-    families.push_back(PerRank("ddp_rank_heartbeat_timestamp_seconds",
-                               "Last sign of life of each rank", *ranks,
-                               [](const Beat& beat) { return beat.time; }));
-    families.push_back(PerRank("ddp_rank_wait_seconds",
-                               "Time that each rank has waited for the others", *ranks,
-                               [](const Beat& beat) { return beat.wait_seconds; }));
+    AddRanks(*ranks, families);
   }
   return prometheus::TextSerializer().Serialize(families);
 }

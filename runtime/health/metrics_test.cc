@@ -37,6 +37,26 @@ TEST(Metrics, RankZeroExportsAllRanks) {
             std::string::npos)
       << text;
   EXPECT_NE(text.find("ddp_rank_wait_seconds{rank=\"2\"} 2\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("ddp_rank_lag_steps{rank=\"2\"} 1\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("ddp_slowest_rank 1\n"), std::string::npos) << text;
+}
+
+// The names that dashboards and alerts use.
+TEST(Metrics, HasThePartsOfAStep) {
+  train::Board board;
+  board.SetTransport("shm");
+  const std::string text = FormatMetrics(board, nullptr);
+  for (const char* name : {"ddp_data_wait_seconds", "ddp_forward_seconds", "ddp_backward_seconds",
+                           "ddp_optimizer_seconds", "ddp_exposed_communication_seconds",
+                           "ddp_checkpoint_seconds", "ddp_checkpoint_stall_seconds"}) {
+    EXPECT_NE(text.find(std::string("# TYPE ") + name + " histogram\n"), std::string::npos) << name;
+  }
+  for (const char* line :
+       {"ddp_gradient_norm Nan\n", "ddp_skipped_steps_total 0\n",
+        "ddp_parameter_hash_mismatches_total 0\n", "ddp_parameter_hash_checks_total 0\n",
+        "ddp_checkpoint_failures_total 0\n", "ddp_transport_info{transport=\"shm\"} 1\n"}) {
+    EXPECT_NE(text.find(line), std::string::npos) << line << "\nin\n" << text;
+  }
 }
 
 }  // namespace

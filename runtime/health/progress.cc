@@ -37,17 +37,22 @@ Json Eta(const train::Board& board) {
 }
 
 Json Ranks(const Heartbeat::Ranks& ranks) {
+  const int64_t furthest = FurthestStep(ranks.beats);
   Json list = Json::array();
   for (size_t rank = 0; rank < ranks.beats.size(); ++rank) {
     Json entry = {{"rank", rank}};
     if (const auto& beat = ranks.beats[rank]) {
       entry["step"] = beat->step;
+      entry["lag"] = furthest - beat->step;
       entry["lastHeartbeat"] = Time(beat->time);
       entry["waitSeconds"] = Number(beat->wait_seconds);
+      entry["busySeconds"] = Number(beat->busy_seconds);
+      entry["phase"] = train::PhaseName(beat->phase);
     } else {
-      entry["step"] = nullptr;
-      entry["lastHeartbeat"] = nullptr;
-      entry["waitSeconds"] = nullptr;
+      for (const char* key :
+           {"step", "lag", "lastHeartbeat", "waitSeconds", "busySeconds", "phase"}) {
+        entry[key] = nullptr;
+      }
     }
     list.push_back(std::move(entry));
   }
@@ -73,6 +78,7 @@ std::string FormatProgress(const train::Board& board, const Heartbeat::Ranks* ra
        ranks != nullptr && ranks->slowest >= 0 ? Json(ranks->slowest) : Json(nullptr)},
       {"lastStepTime", Time(board.last_step_time)},
       {"evalAccuracy", Number(board.eval_accuracy)},
+      {"phase", train::PhaseName(board.phase)},
   };
   if (const auto saved = board.checkpoint(); saved.step >= 0) {
     json["checkpoint"] = {{"step", saved.step}, {"time", Time(saved.time)}, {"path", saved.path}};

@@ -33,14 +33,21 @@ TEST(Progress, SaysHowTheRunIsGoing) {
   board.last_step_time = 1764542096.9;
   board.eval_accuracy = 0.975;
   board.SetCheckpoint({.step = 20, .time = 1764542090, .path = "/c/step-000000000020"});
-  const Heartbeat::Ranks ranks{.beats = {Beat{25, 1764542096, 1.5}, std::nullopt}, .slowest = 1};
+  const Heartbeat::Ranks ranks{.beats = {Beat{24, 1764542096, 1.5, 20, train::Phase::kEvaluating},
+                                         std::nullopt, Beat{25, 1764542096, 0.5, 21}},
+                               .slowest = 1};
   EXPECT_EQ(json::parse(FormatProgress(board, &ranks)), json::parse(R"({
     "step": 25, "totalSteps": 100, "epoch": 1, "epochs": 4, "percent": 25.0, "loss": 0.5,
     "samplesPerSecond": 640.0, "etaSeconds": 7.5, "slowestRank": 1,
     "lastStepTime": "2025-11-30T22:34:56Z", "evalAccuracy": 0.975,
     "checkpoint": {"step": 20, "time": "2025-11-30T22:34:50Z", "path": "/c/step-000000000020"},
-    "ranks": [{"rank": 0, "step": 25, "lastHeartbeat": "2025-11-30T22:34:56Z", "waitSeconds": 1.5},
-              {"rank": 1, "step": null, "lastHeartbeat": null, "waitSeconds": null}]})"));
+    "phase": "starting",
+    "ranks": [{"rank": 0, "step": 24, "lag": 1, "lastHeartbeat": "2025-11-30T22:34:56Z",
+               "waitSeconds": 1.5, "busySeconds": 20.0, "phase": "evaluating"},
+              {"rank": 1, "step": null, "lag": null, "lastHeartbeat": null, "waitSeconds": null,
+               "busySeconds": null, "phase": null},
+              {"rank": 2, "step": 25, "lag": 0, "lastHeartbeat": "2025-11-30T22:34:56Z",
+               "waitSeconds": 0.5, "busySeconds": 21.0, "phase": "starting"}]})"));
 }
 
 }  // namespace

@@ -17,8 +17,9 @@ namespace ddp::rt::train {
 // Counts of observations at most as large as each bound, and above the last.
 class AtomicHistogram {
  public:
-  static constexpr std::array<double, 14> kBounds = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
-                                                     0.25,  0.5,    1,     2.5,  5,     10,   30};
+  static constexpr std::array<double, 17> kBounds = {0.00001, 0.0001, 0.0005, 0.001, 0.0025, 0.005,
+                                                     0.01,    0.025,  0.05,   0.1,   0.25,   0.5,
+                                                     1,       2.5,    5,      10,    30};
 
   void Observe(double value) {
     size_t bucket = 0;
@@ -38,7 +39,12 @@ class AtomicHistogram {
   std::atomic<double> sum_ = 0;
 };
 
-enum class Phase { kStarting, kTraining, kEvaluating, kStopping };
+// Each but the first has its own deadline. kSaving: the training thread stands still for a
+// checkpoint.
+enum class Phase { kStarting, kTraining, kEvaluating, kSaving, kStopping };
+inline constexpr std::array<const char*, 5> kPhaseNames = {"starting", "training", "evaluating",
+                                                           "saving", "stopping"};
+inline const char* PhaseName(Phase phase) { return kPhaseNames[static_cast<size_t>(phase)]; }
 
 // Seconds since 1970.
 inline double UnixTime() {
@@ -63,8 +69,20 @@ class Board {
   std::atomic<double> wait_seconds = 0;        // in collectives, until the last rank had come
   std::atomic<uint64_t> samples = 0;           // of this rank
   std::atomic<uint64_t> reduced_bytes = 0;
+  std::atomic<double> gradient_norm = kNone;  // global, before clipping
+  std::atomic<uint64_t> skipped_steps = 0;    // for gradients that were not finite
+  std::atomic<uint64_t> hash_checks = 0;      // of parameters, among all ranks
+  std::atomic<uint64_t> hash_mismatches = 0;
+  std::atomic<uint64_t> checkpoint_failures = 0;
   AtomicHistogram step_seconds;
+  // Parts of a step: waiting for the next batch; communication that backward did not hide.
+  AtomicHistogram data_wait_seconds;
+  AtomicHistogram forward_seconds;
+  AtomicHistogram backward_seconds;
+  AtomicHistogram optimizer_seconds;
+  AtomicHistogram exposed_communication_seconds;
   AtomicHistogram checkpoint_seconds;
+  AtomicHistogram checkpoint_stall_seconds;  // of that: the training thread stood still
 
   struct Checkpoint {
     int64_t step = -1;  // -1 = none yet
@@ -79,10 +97,20 @@ class Board {
     const std::lock_guard lock(mutex_);
     return checkpoint_;
   }
+  // "shm", "tcp", …: "" before the ranks are connected.
+  void SetTransport(std::string transport) {
+    const std::lock_guard lock(mutex_);
+    transport_ = std::move(transport);
+  }
+  std::string transport() const {
+    const std::lock_guard lock(mutex_);
+    return transport_;
+  }
 
  private:
   mutable std::mutex mutex_;  // held for a copy of a string, once per checkpoint and reader
   Checkpoint checkpoint_;
+  std::string transport_;
 };
 
 }  // namespace ddp::rt::train

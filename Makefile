@@ -20,7 +20,7 @@ MAKEFLAGS += --no-print-directory
 FETCH := cmake/fetch.sh
 NINJA := ninja -C $(BUILD) -j $(JOBS)
 CTEST := ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure --no-tests=error
-BENCH_PROGRAMS := allreduce_bench
+BENCH_PROGRAMS := allreduce_bench checkpoint_bench telemetry_bench
 SHELL_SCRIPTS = $(shell git grep -lIE '^\#!/usr/bin/env bash' 2>/dev/null)
 CXX_FILES = $(shell git ls-files '*.h' '*.cc' '*.cu' 2>/dev/null)
 
@@ -117,4 +117,5 @@ configure: deps
 
 testbed:
 	@$(FETCH) packages test
+	@$(FETCH) safetensors
 	@for program in kube helm helm-docs dashboard-check crd-reference prometheus-crds; do tests/testbed/build.sh $$program >/dev/null; done

@@ -14,7 +14,7 @@ import sys
 
 import harness
 
-SUITES = ["allreduce"]
+SUITES = ["allreduce", "checkpoint", "telemetry"]
 
 
 def main():

@@ -16,7 +16,6 @@ using api::Phase;
 using std::chrono::minutes;
 using std::chrono::seconds;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::kStart;
 using testing::MakeJob;

@@ -10,8 +10,6 @@ namespace {
 
 using json::Json;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 
 const kube::Resource kClaims{"", "v1", "persistentvolumeclaims", "PersistentVolumeClaim"};
 const kube::Resource kPolicies{"networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy"};

@@ -234,6 +234,12 @@ def rate(metric, by, where=OPERATOR, window="$__rate_interval"):
     return f"sum by ({by}) (rate({metric}{{{where}}}[{window}]))"
 
 
+def one(name, label=""):
+    """A series of each job; a standby serves the same as the leader, and a job must not count twice."""
+    by = f"namespace, job_name, {label}" if label else "namespace, job_name"
+    return f"max by ({by}) (ddpjob_job_{name}{{{JOB}}})"
+
+
 def quantile(share, metric, where, by=""):
     by = f"le, {by}" if by else "le"
     return f"histogram_quantile({share}, sum by ({by}) (rate({metric}_bucket{{{where}}}[$__rate_interval])))"
@@ -273,8 +279,8 @@ OPERATOR_HEALTH = dashboard(
                   [query(rate("controller_runtime_reconcile_total", "result"), "{{result}}")], stack=True),
             graph("Duration of a reconciliation", "From taking a job from the queue to being done with it.", "s",
                   [query(quantile(q, "controller_runtime_reconcile_time_seconds", OPERATOR), f"p{int(q * 100)}") for q in (0.5, 0.9, 0.99)], low=0),
-            graph("Queue", "Jobs that wait to be looked at. Growing without an end: more workers, or a slow API server.", "none",
-                  [query(f'max by (pod) (workqueue_depth{{{OPERATOR}, name="ddpjob"}})', "{{pod}}")], low=0,
+            graph("Queue", "Jobs that wait to be looked at by the leader. Growing without an end: more workers, or a slow API server.", "none",
+                  [query(f'max by (pod) (workqueue_depth{{{OPERATOR}, name="ddpjob"}} and on (namespace, pod) leader_election_master_status == 1)', "{{pod}}")], low=0,
                   limits=thresholds("green", (50, "red"))),
             graph("Wait in the queue", "Between a change of a job and the look at it.", "s",
                   [query(quantile(q, "workqueue_queue_duration_seconds", f'{OPERATOR}, name="ddpjob"'), f"p{int(q * 100)}") for q in (0.5, 0.9, 0.99)], low=0),
@@ -317,7 +323,7 @@ JOBS_DASHBOARD = dashboard(
     [NAMESPACES_OF_JOBS, JOBS],
     [
         ("Now", [
-            stat(name, what, "none", [query(f'count(ddpjob_job_phase{{{JOB}, phase=~"{phases}"}} == 1) or vector(0)')], limits=limits)
+            stat(name, what, "none", [query(f'count(max by (namespace, job_name) (ddpjob_job_phase{{{JOB}, phase=~"{phases}"}}) == 1) or vector(0)')], limits=limits)
             for name, what, phases, limits in (
                 ("Running", "All ranks run.", "Running", thresholds("green")),
                 ("Waiting", "Pending or Starting: not all pods run yet.", "Pending|Starting", thresholds("green", (1, "orange"))),
@@ -329,40 +335,40 @@ JOBS_DASHBOARD = dashboard(
         ]),
         ("Jobs", [
             table("All jobs", "One row for each: what `kubectl get ddp` shows, and more.", "none", [
-                ("", f"ddpjob_job_phase{{{JOB}}} == 1"),
-                ("Attempt", f"max by (namespace, job_name) (ddpjob_job_attempt{{{JOB}}})"),
-                ("Restarts", f"sum by (namespace, job_name) (ddpjob_job_restarts{{{JOB}}})"),
-                ("Pods ready", f"max by (namespace, job_name) (ddpjob_job_replicas_ready{{{JOB}}})"),
-                ("Step", f"max by (namespace, job_name) (ddpjob_job_step{{{JOB}}})"),
-                ("Loss", f"max by (namespace, job_name) (ddpjob_job_loss{{{JOB}}})"),
-                ("Samples/s", f"max by (namespace, job_name) (ddpjob_job_samples_per_second{{{JOB}}})"),
+                ("", f"{one('phase', 'phase')} == 1"),
+                ("Attempt", one("attempt")),
+                ("Restarts", f"sum by (namespace, job_name) ({one('restarts', 'cause')})"),
+                ("Pods ready", one("replicas_ready")),
+                ("Step", one("step")),
+                ("Loss", one("loss")),
+                ("Samples/s", one("samples_per_second")),
             ]),
         ]),
         ("Life", [
             graph("Jobs by phase", "Finished jobs stay in it until they are deleted.", "none",
-                  [query(f"count by (phase) (ddpjob_job_phase{{{JOB}}} == 1)", "{{phase}}")], stack=True, low=0),
+                  [query(f"count by (phase) ({one('phase', 'phase')} == 1)", "{{phase}}")], stack=True, low=0),
             graph("Finished", "Jobs that have ended, within an hour, by result (of all namespaces).", "none",
                   [query("sum by (result) (increase(ddpjob_jobs_finished_total[1h]))", "{{result}}")], low=0),
             graph("Time to running", "From creation, or the end of a suspension, until all ranks run (all jobs).", "s",
                   [query(f"histogram_quantile({q}, sum by (le) (rate(ddpjob_time_to_running_seconds_bucket[1h])))", f"p{int(q * 100)}") for q in (0.5, 0.9)], low=0),
             graph("Restarts by cause", "Within an hour. application and stall count toward maxRestarts; infrastructure and preemption are the cluster's doing.", "none",
-                  [query(f"sum by (cause) (increase(ddpjob_job_restarts{{{JOB}}}[1h]))", "{{cause}}")], stack=True, low=0),
+                  [query(f"sum by (cause) (max by (namespace, job_name, cause) (increase(ddpjob_job_restarts{{{JOB}}}[1h])))", "{{cause}}")], stack=True, low=0),
             graph("Restarts by job", "Within an hour.", "none",
-                  [query(f"sum by (namespace, job_name) (increase(ddpjob_job_restarts{{{JOB}}}[1h]))", "{{namespace}}/{{job_name}}")], low=0),
+                  [query(f"sum by (namespace, job_name) (max by (namespace, job_name, cause) (increase(ddpjob_job_restarts{{{JOB}}}[1h])))", "{{namespace}}/{{job_name}}")], low=0),
             graph("Pods ready", "Share of the pods that a job wants.", "percentunit",
-                  [query(f"ddpjob_job_replicas_ready{{{JOB}}} / ddpjob_job_replicas_desired{{{JOB}}}", "{{namespace}}/{{job_name}}")], low=0),
+                  [query(f"{one('replicas_ready')} / {one('replicas_desired')}", "{{namespace}}/{{job_name}}")], low=0),
         ]),
         ("Progress", [
             graph("Done", "Share of the steps of the whole run.", "percentunit",
-                  [query(f"ddpjob_job_step{{{JOB}}} / (ddpjob_job_total_steps{{{JOB}}} > 0)", "{{namespace}}/{{job_name}}")], low=0),
+                  [query(f"{one('step')} / ({one('total_steps')} > 0)", "{{namespace}}/{{job_name}}")], low=0),
             graph("Since the last step", "Of running jobs. The alert DDPJobStalled comes after 15 minutes.", "s",
-                  [query(f'time() - (ddpjob_job_last_step_timestamp_seconds{{{JOB}}} and on (namespace, job_name) ddpjob_job_phase{{phase="Running"}} == 1)',
+                  [query(f'time() - ({one("last_step_timestamp_seconds")} and on (namespace, job_name) ddpjob_job_phase{{phase="Running"}} == 1)',
                          "{{namespace}}/{{job_name}}")], low=0, limits=thresholds("green", (900, "red"))),
             graph("Age of the newest checkpoint", "Of running jobs: the work that a restart now would lose.", "s",
-                  [query(f'time() - (ddpjob_job_checkpoint_timestamp_seconds{{{JOB}}} and on (namespace, job_name) ddpjob_job_phase{{phase="Running"}} == 1)',
+                  [query(f'time() - ({one("checkpoint_timestamp_seconds")} and on (namespace, job_name) ddpjob_job_phase{{phase="Running"}} == 1)',
                          "{{namespace}}/{{job_name}}")], low=0, limits=thresholds("green", (3600, "red"))),
             graph("Conditions", "Jobs for which a condition holds: Stalled, TransportWarning (no NVLink between one-GPU pods), ProgressAvailable.", "none",
-                  [query(f"sum by (type) (ddpjob_job_condition{{{JOB}}})", "{{type}}")], low=0),
+                  [query(f"sum by (type) ({one('condition', 'type')})", "{{type}}")], low=0),
         ]),
     ],
 )  # fmt: skip
@@ -414,7 +420,7 @@ TRAINING = dashboard(
                   [query(f"{rate('ddp_exposed_communication_seconds_sum', 'namespace, job_name', JOB)} / {rate('ddp_step_seconds_sum', 'namespace, job_name', JOB)}", "{{job_name}}")],
                   low=0, limits=thresholds("green", (0.1, "orange"), (0.3, "red"))),
             graph("Bytes reduced", "By rank 0's collectives.", "Bps", [query(rate("ddp_collective_bytes_total", "namespace, job_name", JOB), "{{job_name}}")], low=0),
-            graph("Time to save a checkpoint", "In the background; training goes on meanwhile.", "s", [query(f"({mean('ddp_checkpoint_seconds', JOB)}) >= 0", "{{job_name}}")], low=0),
+            graph("Time to save a checkpoint", "In the background; training goes on meanwhile.", "s", [query(mean("ddp_checkpoint_seconds", JOB), "{{job_name}}")], low=0),
         ]),
         ("Trouble", [
             graph("Checkpoints not saved, steps skipped, ranks that differ", "Within an hour; should all be 0. Skipped: gradients were not finite.", "none",
@@ -422,7 +428,7 @@ TRAINING = dashboard(
                    for name, text in (("checkpoint_failures_total", "not saved"), ("skipped_steps_total", "skipped"),
                                       ("parameter_hash_mismatches_total", "differ"))], low=0),
             graph("Training held up by a checkpoint", "Seconds for each, in which no step was done.", "s",
-                  [query(f"({mean('ddp_checkpoint_stall_seconds', JOB)}) >= 0", "{{job_name}}")], low=0),
+                  [query(mean("ddp_checkpoint_stall_seconds", JOB), "{{job_name}}")], low=0),
             graph("Slowest rank", "The rank that the others wait for; -1: none stands out.", "none", [query(f"ddp_slowest_rank{{{JOB}}}", "{{job_name}}")]),
         ]),
         ("Ranks", [

@@ -27,6 +27,18 @@ def restarts(cause, values):
     return f'ddpjob_job_restarts{{{J}, cause="{cause}"}}', values
 
 
+def twice(series):
+    """The same from a leader and its standby."""
+    return [
+        (name.replace("{", '{pod="' + pod + '", ', 1), values)
+        for name, values in series
+        for pod in "ab"
+    ]
+
+
+LEADS = f'leader_election_master_status{{{O}, name="ddp-operator"}}', "1x60"
+
+
 def waits(*rates):
     """Seconds that each rank has waited, by the share of its time; a sample a minute."""
     return [
@@ -44,18 +56,23 @@ def requests(**rates):
 
 # alert, what, series, minute at which to look, labels of those that fire, in addition to the rule's own
 CASES = [
-    ("DDPJobFailed", "it has failed", [phase("Failed", "_x10 1x200")], "12m", [JOB | {"phase": "Failed"}]),
+    ("DDPJobFailed", "it has failed", [phase("Failed", "_x10 1x200")], "12m", [JOB]),
     ("DDPJobFailed", "it failed long ago", [phase("Failed", "1x200")], "90m", []),
     ("DDPJobFailed", "it has succeeded", [phase("Succeeded", "1x200")], "12m", []),
     ("DDPJobCrashLoop", "three failures in 20 minutes",
      [restarts("application", "0x5 1x6 2x6 3x20"), restarts("infrastructure", "0x60")], "30m", [JOB]),
     ("DDPJobCrashLoop", "failures and stalls together",
      [restarts("application", "0x5 1x30"), restarts("stall", "0x9 2x30")], "30m", [JOB]),
+    ("DDPJobCrashLoop", "two failures, and a standby that tells of them too",
+     twice([restarts("application", "0x5 1x6 2x30")]), "30m", []),
+    ("DDPJobFailed", "a standby tells of it too", twice([phase("Failed", "_x10 1x200")]), "12m", [JOB]),
+    ("DDPJobStalled", "a standby tells of it too",
+     twice([(f'ddpjob_job_condition{{{J}, type="Stalled"}}', "0x5 1x10"), phase("Running", "1x20")]), "7m", [JOB]),
     ("DDPJobCrashLoop", "two failures", [restarts("application", "0x5 1x6 2x30")], "30m", []),
     ("DDPJobCrashLoop", "lost nodes only", [restarts("infrastructure", "0x5 1x6 2x6 3x20")], "30m", []),
     ("DDPJobStalled", "the operator has seen a stall",
      [(f'ddpjob_job_condition{{{J}, type="Stalled"}}', "0x5 1x10"), phase("Running", "1x20"),
-      (f"ddpjob_job_last_step_timestamp_seconds{{{J}}}", "0x20")], "7m", [JOB | {"type": "Stalled"}]),
+      (f"ddpjob_job_last_step_timestamp_seconds{{{J}}}", "0x20")], "7m", [JOB]),
     ("DDPJobStalled", "no step for 16 minutes",
      [(f'ddpjob_job_condition{{{J}, type="Stalled"}}', "0x60"), phase("Running", "1x60"),
       (f"ddpjob_job_last_step_timestamp_seconds{{{J}}}", "60x60")], "17m1s", [JOB]),
@@ -69,7 +86,7 @@ CASES = [
     ("DDPJobStraggler", "rank 2 waits for nobody, the others for it", waits(0.4, 0.38, 0.02, 0.41), "20m", [JOB]),
     ("DDPJobStraggler", "all wait alike: the network is slow, no rank", waits(0.4, 0.38, 0.39, 0.41), "20m", []),
     ("DDPJobNvlinkLost", "the operator has seen it",
-     [(f'ddpjob_job_condition{{{J}, type="TransportWarning"}}', "1x20")], "6m", [JOB | {"type": "TransportWarning"}]),
+     [(f'ddpjob_job_condition{{{J}, type="TransportWarning"}}', "1x20")], "6m", [JOB]),
     ("DDPJobNvlinkLost", "all is well", [(f'ddpjob_job_condition{{{J}, type="TransportWarning"}}', "0x20")], "6m", []),
     ("DDPJobCheckpointOld", "none for over an hour",
      [phase("Running", "1x90"), (f"ddpjob_job_checkpoint_timestamp_seconds{{{J}}}", "60x90")], "70m", [JOB]),
@@ -92,10 +109,11 @@ CASES = [
      [(f'leader_election_master_status{{{O}, name="ddp-operator"}}', "1x20"),
       ('leader_election_master_status{namespace="ddp-system", pod="b", name="ddp-operator"}', "0x20")], "6m", []),
     ("DDPOperatorQueueGrowing", "it grows",
-     [(f'workqueue_depth{{{O}, name="ddpjob"}}', "0+10x60")], "30m", [OPERATOR | {"name": "ddpjob"}]),
+     [(f'workqueue_depth{{{O}, name="ddpjob"}}', "0+10x60"), LEADS], "30m", [OPERATOR | {"name": "ddpjob"}]),
     ("DDPOperatorQueueGrowing", "one job takes minutes",
-     [(f'workqueue_longest_running_processor_seconds{{{O}, name="ddpjob"}}', "0+60x60")], "30m", [OPERATOR | {"name": "ddpjob"}]),
-    ("DDPOperatorQueueGrowing", "it is worked off", [(f'workqueue_depth{{{O}, name="ddpjob"}}', "900-10x60")], "30m", []),
+     [(f'workqueue_longest_running_processor_seconds{{{O}, name="ddpjob"}}', "0+60x60"), LEADS], "30m", [OPERATOR | {"name": "ddpjob"}]),
+    ("DDPOperatorQueueGrowing", "a standby's grows", [(f'workqueue_depth{{{O}, name="ddpjob"}}', "0+10x60")], "30m", []),
+    ("DDPOperatorQueueGrowing", "it is worked off", [(f'workqueue_depth{{{O}, name="ddpjob"}}', "900-10x60"), LEADS], "30m", []),
     ("DDPOperatorErrors", "one in four fails",
      [(f'controller_runtime_reconcile_total{{{O}, controller="ddpjob", result="success"}}', "0+30x60"),
       (f'controller_runtime_reconcile_total{{{O}, controller="ddpjob", result="error"}}', "0+10x60"),

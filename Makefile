@@ -25,7 +25,7 @@ SHELL_SCRIPTS = $(shell git grep -lIE '^\#!/usr/bin/env bash' 2>/dev/null)
 CXX_FILES = $(shell git ls-files '*.h' '*.cc' '*.cu' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo test e2e images images-cuda install lint format tidy sanitize cuda fuzz soak bench nightly clean
+.PHONY: help deps build demo test e2e pictures images images-cuda install lint format tidy sanitize cuda fuzz soak bench nightly clean
 
 help:  ## show this
 	@echo 'make TARGET [PRESET=$(PRESET)] [JOBS=$(JOBS)]'
@@ -50,6 +50,12 @@ e2e: install testbed  ## run the end-to-end tests on a real cluster with a node 
 	@$(FETCH) packages node
 	@tests/testbed/build.sh coredns >/dev/null
 	@tests/e2e/run.py --build $(BUILD)
+
+pictures: install testbed  ## the end-to-end tests, and pictures of the dashboards for docs/ from what Prometheus saw in them
+	@$(FETCH) packages node
+	@$(FETCH) pictures
+	@tests/testbed/build.sh coredns >/dev/null
+	@tests/e2e/run.py --build $(BUILD) --only chart --pictures docs/dashboards
 
 images: install  ## build the container images from docker/, as archives
 	@$(FETCH) packages node
@@ -98,6 +104,8 @@ nightly:  ## everything that takes long: clang-tidy on all files, sanitizers, fu
 	@$(MAKE) tidy ALL=1
 	@$(MAKE) sanitize
 	@$(MAKE) fuzz soak MINUTES=$(or $(MINUTES),60)
+	@$(FETCH) peer
+	@tests/nightly/pytorch_sample.sh $(BUILD)
 
 cuda:  ## compile and link the CUDA build; its tests run where there is a GPU, and are skipped visibly elsewhere
 	@$(MAKE) deps

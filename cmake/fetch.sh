@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Brings what the project needs and the machine has not: Debian packages, libtorch, CUDA, Go, the digits.
-#   cmake/fetch.sh packages GROUP... | torch | cuda | go | digits | safetensors | peer
+#   cmake/fetch.sh packages GROUP... | torch | cuda | go | digits | safetensors | peer | pictures
 # Versions are pinned in cmake/pins/. Everything but Debian packages lies in the user's cache folder
 # ($DDP_CACHE, default ~/.cache/ddp), so a second clone fetches nothing. Done work is left alone.
 set -euo pipefail
@@ -91,8 +91,19 @@ peer() {
   echo "$stamp" >"$CACHE/peer/.pins"
 }
 
+# The same for the pictures of the dashboards.
+pictures() {
+  local stamp; stamp=$(sha256sum <"$PINS/pictures.txt" | cut -c1-16)
+  [ "$(cat "$CACHE/pictures/.pins" 2>/dev/null)" = "$stamp" ] && return 0
+  say "installing $(grep '^matplotlib=' "$PINS/pictures.txt")"
+  rm -rf "$CACHE/pictures"
+  python3 -m venv "$CACHE/pictures"
+  "$CACHE/pictures/bin/pip" install -q --disable-pip-version-check --only-binary=:all: -r "$PINS/pictures.txt"
+  echo "$stamp" >"$CACHE/pictures/.pins"
+}
+
 command=${1:-}; shift || true
 case $command in
-  packages | torch | cuda | go | digits | safetensors | peer) "$command" "$@" ;;
+  packages | torch | cuda | go | digits | safetensors | peer | pictures) "$command" "$@" ;;
   *) sed -n '2,5p' "${BASH_SOURCE[0]}"; exit 64 ;;
 esac

@@ -89,6 +89,7 @@ class Docs(unittest.TestCase):
             "kubectl-ddp": self.own,
             "ddp-worker": self.own,
             "cmake": self.cmake,
+            "docker": self.docker,
         }
         self.assertIn(program, known, "a command that this test knows no check for")
         known[program](program, rest)
@@ -152,6 +153,11 @@ class Docs(unittest.TestCase):
                 place = rest[rest.index(flag) + 1]
                 if not place.startswith("build"):
                     self.assertTrue((ROOT / place).exists())
+
+    def docker(self, _, rest):
+        self.assertEqual(rest[0], "build")
+        self.assertTrue((ROOT / rest[rest.index("-f") + 1]).exists())
+        self.assertTrue((ROOT / rest[-1]).is_dir())
 
     def options_are_known(self, command):
         """It may fail for want of what it speaks of, but not for how it is written."""

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """End-to-end tests: the operator's and the runtime's images on a real cluster with a node.
 
-usage: run.py --build BUILD_FOLDER [--keep] [--only WORD]
+usage: run.py --build BUILD_FOLDER [--keep] [--only WORD] [--pictures FOLDER]
 
 --keep leaves the cluster up afterwards (until this process is interrupted), to look around in.
---only runs just the chains of scenarios in which a name has the word. On a failure the logs
+--pictures draws the dashboards' panels from what Prometheus has, as FOLDER/<dashboard>.png (needs matplotlib).
+--only runs just the chains of scenarios in which a module or a name has the word. On a failure the logs
 of everything are collected in BUILD_FOLDER/e2e-logs. The last line counts the checks.
 """
 
@@ -18,7 +19,9 @@ import tempfile
 import time
 import traceback
 
+import chart_checks
 import operator_checks
+import pictures
 import sample_checks
 from testbed import CLUSTER, ROOT, Cluster, Failed, Report
 
@@ -35,6 +38,16 @@ CHAINS = [
     [operator_checks.runs_a_foreign_image],
     [operator_checks.refuses_bad_manifests],
     [operator_checks.asked_no_more_than_it_may],
+    [
+        chart_checks.installs_under_an_odd_name,
+        chart_checks.passes_helm_test,
+        chart_checks.runs_the_samples,
+        chart_checks.is_scraped_by_prometheus,
+        chart_checks.fills_every_panel,
+        chart_checks.raises_an_alarm_for_a_stalled_job,
+        chart_checks.upgrades_with_a_job_running,
+        chart_checks.uninstalls_with_a_job_running,
+    ],
 ]
 
 
@@ -85,6 +98,7 @@ def main():
     parser.add_argument("--build", type=lambda text: pathlib.Path(text).resolve(), required=True)
     parser.add_argument("--keep", action="store_true")
     parser.add_argument("--only", default="")
+    parser.add_argument("--pictures", type=pathlib.Path)
     options = parser.parse_args()
 
     report, cluster = Report(), Cluster(state_folder(options.build))
@@ -96,9 +110,11 @@ def main():
         cluster.load_images(archives)
         report.check("has the images", True)
         context = {"build": options.build}
+        if options.pictures:
+            context["pictures"] = lambda prometheus: pictures.draw(prometheus, options.pictures)
         if run_chain([operator_checks.install], cluster, report, context):
             for chain in CHAINS:
-                if any(options.only in scenario.__name__ for scenario in chain):
+                if any(options.only in f"{s.__module__}.{s.__name__}" for s in chain):
                     run_chain(chain, cluster, report, context)
         if report.failed:
             cluster.collect(options.build / "e2e-logs")

@@ -1,13 +1,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <poll.h>
 
+#include "operator/cli/cluster.h"
 #include "operator/cli/exit_codes.h"
 #include "operator/cli/manifest.h"
 #include "operator/cli/progress.h"
-#include "operator/cli/progress_puller.h"
 #include "operator/cli/yaml_writer.h"
-#include "operator/kube/fake_server.h"
 
 namespace ddp::cli {
 namespace {
@@ -38,52 +36,33 @@ TEST(ToYaml, LooksAsPeopleWriteIt) {
             "kind: Pod\nlist:\n- name: a\n  value: \"1\"\n- name: b\n");
 }
 
-TEST(Progress, IsReadFromWhatRankZeroSays) {
-  const auto progress = ParseProgress(
-      R"({"step":430,"totalSteps":1000,"epoch":3,"epochs":15,"loss":0.12344,
-          "samplesPerSecond":5120.4,"etaSeconds":21.7,"ranks":[]})");
-  ASSERT_TRUE(progress);
-  EXPECT_EQ(Describe(*progress),
+TEST(Progress, IsOneLine) {
+  api::Progress progress;
+  progress.step = 430;
+  EXPECT_EQ(Describe(progress, std::nullopt), "step 430");
+  EXPECT_THAT(Bar(progress, std::nullopt, 200), HasSubstr("[>                       ]   0%"));
+  progress.total_steps = 1000;
+  progress.percent = 43;
+  progress.epoch = 3;
+  progress.loss = 0.12344;
+  progress.samples_per_second = 5120.4;
+  progress.eta_seconds = 21;
+  EXPECT_EQ(Describe(progress, 15),
             "step 430/1000  epoch 3/15  loss 0.1234  5120 samples/s  0:21 left");
-  EXPECT_EQ(Bar(*progress, 46), "[==========>             ]  43%  step 430/1000");
+  EXPECT_EQ(Bar(progress, 15, 46), "[==========>             ]  43%  step 430/1000");
+  progress.eta_seconds = 7'325;
+  EXPECT_THAT(Describe(progress, std::nullopt), HasSubstr("epoch 3  "));
+  EXPECT_THAT(Describe(progress, std::nullopt), HasSubstr("2:02:05 left"));
+  progress.percent = 100;
+  EXPECT_THAT(Bar(progress, std::nullopt, 200), HasSubstr("[========================] 100%"));
 }
 
-TEST(Progress, ToleratesWhatIsMissingOrOdd) {
-  EXPECT_FALSE(ParseProgress("not json"));
-  EXPECT_FALSE(ParseProgress("[]"));
-  EXPECT_FALSE(ParseProgress("{}"));
-  const auto odd = ParseProgress(R"({"step":-5,"loss":"x","etaSeconds":1e308})");
-  ASSERT_TRUE(odd);
-  EXPECT_EQ(odd->step, 0);
-  EXPECT_THAT(Describe(*odd), HasSubstr("8760:00:00 left"));
-  EXPECT_THAT(Bar(*odd, 200), HasSubstr("[>                       ]   0%"));
-  const auto done = ParseProgress(R"({"step":12,"totalSteps":10})");
-  EXPECT_THAT(Bar(*done, 200), HasSubstr("[========================] 100%"));
-}
-
-bool Readable(int fd) {
-  pollfd wait{fd, POLLIN, 0};
-  return poll(&wait, 1, 10'000) == 1;
-}
-
-TEST(ProgressPuller, TellsWhenThereIsNews) {
-  std::atomic<int> step = 0;
-  kube::FakeServer server([&step](kube::FakeConnection& connection) {
-    while (const auto request = connection.ReadRequest()) {
-      EXPECT_EQ(request->target, "/progress");
-      connection.Reply(200, R"({"step":)" + std::to_string(++step) + "}");
-    }
-  });
-  ProgressPuller puller;
-  puller.Watch(std::stoi(server.url().substr(server.url().rfind(':') + 1)));
-  ASSERT_TRUE(Readable(puller.fd()));
-  const auto first = puller.Take();
-  ASSERT_TRUE(first);
-  EXPECT_GE(first->step, 1);
-  ASSERT_TRUE(Readable(puller.fd()));
-  EXPECT_GT(puller.Take()->step, first->step);
-  puller.Watch(1);  // nobody there: no news, no harm
-  EXPECT_FALSE(puller.Take());
+TEST(Nearest, IsWhatWasMostLikelyMeant) {
+  const std::vector<std::string> names = {"bert", "mnist", "mnist-2"};
+  EXPECT_EQ(Nearest("mnsit", names), "mnist");
+  EXPECT_EQ(Nearest("mnist-3", names), "mnist-2");
+  EXPECT_EQ(Nearest("llama", names), std::nullopt);
+  EXPECT_EQ(Nearest("x", names), std::nullopt);
 }
 
 struct BadFile {

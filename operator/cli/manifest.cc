@@ -15,12 +15,12 @@
 namespace ddp::cli {
 namespace {
 
-ManifestError Invalid(const std::string& source, const std::string& what) {
+CliError Invalid(const std::string& source, const std::string& what) {
   return {kExitInvalid, {fmt::format("{}: {}", source, what)}};
 }
 
-ManifestError Invalid(const std::string& source, const std::vector<api::Problem>& problems) {
-  ManifestError error{kExitInvalid, {}};
+CliError Invalid(const std::string& source, const std::vector<api::Problem>& problems) {
+  CliError error{kExitInvalid, {}};
   for (const api::Problem& problem : problems) {
     error.lines.push_back(fmt::format("{}: {}", source, api::ToString(problem)));
   }
@@ -36,8 +36,7 @@ std::string NameOf(const json::Json& document) {
 
 }  // namespace
 
-base::Result<Manifest, ManifestError> ReadManifest(const std::string& text,
-                                                   const std::string& source) {
+base::Result<Manifest, CliError> ReadManifest(const std::string& text, const std::string& source) {
   auto documents = json::ParseYaml(text);
   if (!documents) {
     return Invalid(source, documents.error().message);
@@ -70,7 +69,7 @@ base::Result<Manifest, ManifestError> ReadManifest(const std::string& text,
   return manifest;
 }
 
-base::Result<Manifest, ManifestError> LoadManifest(const std::string& path) {
+base::Result<Manifest, CliError> LoadManifest(const std::string& path) {
   if (path == "-") {
     return ReadManifest(
         std::string(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()),
@@ -80,7 +79,7 @@ base::Result<Manifest, ManifestError> LoadManifest(const std::string& path) {
   const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   if (!file) {
     const int error = errno;
-    return ManifestError{
+    return CliError{
         kExitNoInput,
         {fmt::format("{}: can't be read: {}", path, std::strerror(error != 0 ? error : EISDIR))}};
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "operator/api/parse.h"
+#include "operator/cli/report.h"
 
 namespace ddp::cli {
 
@@ -15,16 +16,10 @@ struct Manifest {
   std::vector<std::string> others;  // the file's other documents: "PersistentVolumeClaim/x"
 };
 
-struct ManifestError {
-  int exit_code = 0;
-  std::vector<std::string> lines;  // "FILE: spec.replicas: must be …"
-};
-
 // `path` "-": standard input.
-base::Result<Manifest, ManifestError> LoadManifest(const std::string& path);
+base::Result<Manifest, CliError> LoadManifest(const std::string& path);
 
 // The same, from text; `source` is what errors name.
-base::Result<Manifest, ManifestError> ReadManifest(const std::string& text,
-                                                   const std::string& source);
+base::Result<Manifest, CliError> ReadManifest(const std::string& text, const std::string& source);
 
 }  // namespace ddp::cli

@@ -127,7 +127,7 @@ int Run(const RunOptions& options) {
   manifest->job.status = {};
   auto local = job::PrepareLocal(manifest->job, manifest->object);
   if (!local) {
-    ManifestError error{kExitInvalid, {}};
+    CliError error{kExitInvalid, {}};
     for (const api::Problem& problem : local.error()) {
       error.lines.push_back(fmt::format("{}: {}", options.file, api::ToString(problem)));
     }

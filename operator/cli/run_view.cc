@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "operator/cli/progress.h"
+
 namespace ddp::cli {
 namespace {
 
@@ -44,27 +46,27 @@ void RunView::OnOutput(std::string_view text) {
   Draw();
 }
 
-void RunView::OnAttempt(int /*attempt*/, int progress_port) {
+void RunView::OnAttempt(int /*attempt*/) {
   Clear();
   progress_.reset();
   last_line_.reset();
-  puller_.Watch(progress_port);
 }
 
 void RunView::OnStopping(bool at_once) {
   Say(at_once ? "stopping at once" : "stopping; Ctrl-C again kills at once");
 }
 
-void RunView::OnWake() {
-  progress_ = puller_.Take();
+void RunView::OnProgress(const job::ProgressReply& progress) {
+  const bool is_new = !progress_ || !(*progress_ == progress);
+  progress_ = progress;
   if (terminal_) {
     Draw();
     return;
   }
   const auto now = std::chrono::steady_clock::now();
-  if (progress_ && (!last_line_ || now - *last_line_ >= kBetweenLines)) {
+  if (is_new && (!last_line_ || now - *last_line_ >= kBetweenLines)) {
     last_line_ = now;
-    Say(Describe(*progress_));
+    Say(Describe(progress.progress, progress.epochs));
   }
 }
 
@@ -81,7 +83,8 @@ void RunView::Draw() {
   if (!terminal_ || !progress_ || line_open_) {
     return;
   }
-  WriteAll(STDERR_FILENO, fmt::format("\r\033[K{}", Bar(*progress_, Columns())));
+  WriteAll(STDERR_FILENO,
+           fmt::format("\r\033[K{}", Bar(progress_->progress, progress_->epochs, Columns())));
   drawn_ = true;
 }
 

@@ -7,7 +7,6 @@
 #include <optional>
 #include <string>
 
-#include "operator/cli/progress_puller.h"
 #include "operator/ddpjob/local/local_body.h"
 
 namespace ddp::cli {
@@ -18,10 +17,9 @@ class RunView : public job::LocalListener {
 
   void OnEvent(const job::Event& event) override;
   void OnOutput(std::string_view text) override;
-  void OnAttempt(int attempt, int progress_port) override;
+  void OnAttempt(int attempt) override;
+  void OnProgress(const job::ProgressReply& progress) override;
   void OnStopping(bool at_once) override;
-  int WakeFd() override { return puller_.fd(); }
-  void OnWake() override;
 
   // A line of ours on standard error, above the bar.
   void Say(std::string_view line);
@@ -36,9 +34,8 @@ class RunView : public job::LocalListener {
   bool terminal_;
   bool drawn_ = false;
   bool line_open_ = false;  // rank 0's last text had no end of line yet
-  std::optional<Progress> progress_;
+  std::optional<job::ProgressReply> progress_;
   std::optional<std::chrono::steady_clock::time_point> last_line_;
-  ProgressPuller puller_;
 };
 
 }  // namespace ddp::cli

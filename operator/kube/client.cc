@@ -183,7 +183,7 @@ ApiResult<Json> Client::Create(const Resource& resource, std::string_view name_s
                                const Json& object, std::stop_token stop) {
   return SendJson(Request("POST",
                           ResourcePath(resource, name_space) +
-                              "?fieldValidation=Strict&fieldManager=ddp-operator",
+                              "?fieldValidation=Strict&fieldManager=" + field_manager_,
                           kJsonType, json::Dump(object)),
                   std::move(stop));
 }
@@ -193,7 +193,7 @@ ApiResult<Json> Client::Update(const Resource& resource, std::string_view name_s
                                std::string_view subresource, std::stop_token stop) {
   return SendJson(Request("PUT",
                           ResourcePath(resource, name_space, name, subresource) +
-                              "?fieldValidation=Strict&fieldManager=ddp-operator",
+                              "?fieldValidation=Strict&fieldManager=" + field_manager_,
                           kJsonType, json::Dump(object)),
                   std::move(stop));
 }
@@ -202,7 +202,7 @@ ApiResult<Json> Client::Patch(const Resource& resource, std::string_view name_sp
                               std::string_view name, PatchType type, const Json& patch,
                               std::string_view subresource, std::stop_token stop) {
   std::string target = ResourcePath(resource, name_space, name, subresource) +
-                       "?fieldValidation=Strict&fieldManager=ddp-operator";
+                       "?fieldValidation=Strict&fieldManager=" + field_manager_;
   if (type == PatchType::kApply) {
     target += "&force=true";
   }
@@ -242,6 +242,25 @@ ApiResult<base::Done> Client::Watch(const Resource& resource, std::string_view n
   query.Add(options.selection);
   auto response =
       Perform(Request("GET", ResourcePath(resource, name_space) + query.text()),
+              [&](const HttpRequest& built) { return transport_->Stream(built, stop, on_bytes); });
+  if (!response) {
+    return response.error();
+  }
+  return base::Done{};
+}
+
+ApiResult<base::Done> Client::ReadLog(std::string_view name_space, std::string_view pod,
+                                      const LogOptions& options, std::stop_token stop,
+                                      const std::function<bool(std::string_view)>& on_bytes) {
+  static const Resource pods{"", "v1", "pods", "Pod"};
+  Query query;
+  query.Add("container", options.container);
+  query.Add("follow", options.follow ? "true" : "");
+  query.Add("tailLines", options.tail_lines ? std::to_string(*options.tail_lines) : "");
+  query.Add("timestamps", options.timestamps ? "true" : "");
+  query.Add("sinceTime", options.since_time);
+  auto response =
+      Perform(Request("GET", ResourcePath(pods, name_space, pod, "log") + query.text()),
               [&](const HttpRequest& built) { return transport_->Stream(built, stop, on_bytes); });
   if (!response) {
     return response.error();

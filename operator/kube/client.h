@@ -61,6 +61,14 @@ struct WatchOptions {
   int timeout_seconds = 300;  // when the server ends it cleanly
 };
 
+struct LogOptions {
+  std::string container;
+  bool follow = false;
+  std::optional<int64_t> tail_lines;
+  bool timestamps = false;
+  std::string since_time;  // RFC 3339
+};
+
 enum class PatchType { kMerge, kJson, kStrategicMerge, kApply };
 
 class Client {
@@ -102,7 +110,19 @@ class Client {
                               const WatchOptions& options, std::stop_token stop,
                               const std::function<bool(std::string_view)>& on_bytes);
 
-  // The deadline of each call but Watch; calls that guard a lease want less.
+  // A container's log as text, piece by piece; returns at its end, with `follow` when the container
+  // ends.
+  ApiResult<base::Done> ReadLog(std::string_view name_space, std::string_view pod,
+                                const LogOptions& options, std::stop_token stop,
+                                const std::function<bool(std::string_view)>& on_bytes);
+
+  // Who is said to have made a change.
+  Client WithFieldManager(std::string name) const {
+    Client copy = *this;
+    copy.field_manager_ = std::move(name);
+    return copy;
+  }
+  // The deadline of each call but Watch and ReadLog; calls that guard a lease want less.
   Client WithDeadline(std::chrono::milliseconds deadline) const {
     Client copy = *this;
     copy.deadline_ = deadline;
@@ -118,6 +138,7 @@ class Client {
   std::shared_ptr<TokenSource> token_;
   Observer observer_;
   std::chrono::milliseconds deadline_{30'000};
+  std::string field_manager_ = "ddp-operator";
 };
 
 }  // namespace ddp::kube

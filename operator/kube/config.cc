@@ -281,4 +281,28 @@ Result<ClusterConfig> LoadConfig(const std::string& kubeconfig_flag, const Geten
       "no cluster to talk to: give --kubeconfig FILE or set KUBECONFIG (outside of a pod)"};
 }
 
+std::vector<std::string> ListContexts(const std::string& kubeconfig_flag, const Getenv& env) {
+  std::string path = kubeconfig_flag;
+  if (const char* variable = env("KUBECONFIG"); path.empty() && variable != nullptr) {
+    path = variable;
+  }
+  if (const char* home = env("HOME"); path.empty() && home != nullptr) {
+    path = std::string(home) + "/.kube/config";
+  }
+  std::ifstream in(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  const auto documents = json::ParseYaml(text);
+  std::vector<std::string> names;
+  if (!documents || documents->empty()) {
+    return names;
+  }
+  const Json* contexts = json::Find(documents->front(), {"contexts"});
+  if (contexts != nullptr && contexts->is_array()) {
+    for (const Json& context : *contexts) {
+      names.push_back(json::GetString(context, {"name"}));
+    }
+  }
+  return names;
+}
+
 }  // namespace ddp::kube

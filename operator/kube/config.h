@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "operator/base/result.h"
 #include "operator/kube/token.h"
@@ -43,5 +44,8 @@ base::Result<ClusterConfig> LoadInCluster(
 // named means a kubeconfig, never the pod's account.
 base::Result<ClusterConfig> LoadConfig(const std::string& kubeconfig_flag, const Getenv& env,
                                        const std::string& context = "");
+
+// The names of the contexts in the kubeconfig that LoadConfig would read; none when it can't be.
+std::vector<std::string> ListContexts(const std::string& kubeconfig_flag, const Getenv& env);
 
 }  // namespace ddp::kube

@@ -23,6 +23,8 @@ class Cluster {
   // A kubeconfig with a token of the operator's service account. `server` instead of the cluster's
   // own, to go through a proxy.
   std::string OperatorKubeconfig(const std::string& server = "") const;
+  std::string AdminKubeconfig() const { return state_ + "/admin.kubeconfig"; }
+  std::string KubectlPath() const { return state_ + "/bin/kubectl"; }
   const std::string& server() const { return server_; }
   int port() const;
   // A fresh file in the state folder.

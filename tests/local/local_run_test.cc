@@ -350,5 +350,30 @@ TEST_F(LocalRun, ValidatesAndRendersTheSample) {
   EXPECT_THAT(version.Output(), HasSubstr("kubectl-ddp 0."));
 }
 
+// Rank 0 tells of the same step for ever: the local run sees it as the operator would.
+TEST_F(LocalRun, AStallEndsTheAttemptHereToo) {
+  WriteJob(R"([ "$RANK" = 0 ] || exec sleep 1000
+exec python3 -c '
+import http.server, os
+class Page(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        body = b"{\"step\": 7}"
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def log_message(self, *words):
+        pass
+http.server.HTTPServer(("127.0.0.1", int(os.environ["DDP_PROGRESS_PORT"])), Page).serve_forever()
+'
+)",
+           2, "  progress: {stallTimeoutSeconds: 1, onStall: Fail}\n");
+  Program run = Run();
+  EXPECT_EQ(run.Wait(), 1) << run.Output();
+  EXPECT_THAT(run.Output(), ::testing::HasSubstr("no step after step 7"));
+  EXPECT_EQ(Status()["failures"][0]["reason"], "Stalled");
+  EXPECT_EQ(Status()["progress"]["step"], 7);
+}
+
 }  // namespace
 }  // namespace ddp::testing

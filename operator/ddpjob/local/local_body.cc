@@ -21,6 +21,7 @@ namespace {
 using std::chrono::seconds;
 
 constexpr const char* kNode = "localhost";
+constexpr const char* kLoopback = "127.0.0.1";
 constexpr int kMaxWaitMs = 60'000;
 
 sigset_t HandledSignals() {
@@ -90,6 +91,7 @@ base::Result<base::Done> LocalBody::PlanAndAct() {
     for (const RankProcess& process : processes_) {
       observed_.pods.push_back(process.record());
     }
+    observed_.progress = progress_.Latest(observed_.job.status.attempt);
     Plan plan = MakePlan(observed_, now);
     observed_.create_failure.reset();
     if (plan.urgency != Urgency::kNone) {
@@ -106,10 +108,20 @@ base::Result<base::Done> LocalBody::PlanAndAct() {
       listener_.OnEvent(event);
     }
     wake_up_ = plan.wake_up;
+    progress_.Watch(PullTargetNow());
     if (plan.actions.empty() && plan.urgency == Urgency::kNone) {
       return base::Done{};
     }
   }
+}
+
+// As in a cluster, but on loopback and at the port that rank 0 was given.
+std::optional<PullTarget> LocalBody::PullTargetNow() const {
+  auto target = FindPullTarget(observed_);
+  if (target && ports_) {
+    target->address = {kLoopback, ports_->progress.front()};
+  }
+  return target;
 }
 
 void LocalBody::Act(const Action& action, api::TimePoint now) {
@@ -134,7 +146,7 @@ void LocalBody::Create(const CreatePods& creation) {
     }
     ports_ = *std::move(ports);
     ports_attempt_ = creation.attempt;
-    listener_.OnAttempt(creation.attempt, ports_->progress.front());
+    listener_.OnAttempt(creation.attempt);
   }
   static const Variables inherited = ProcessVariables();
   for (const int rank : creation.ranks) {
@@ -150,6 +162,7 @@ void LocalBody::Create(const CreatePods& creation) {
     record.attempt = creation.attempt;
     record.rank = rank;
     record.node = kNode;
+    record.ip = kLoopback;
     auto process = RankProcess::Start(*command, std::move(record));
     if (!process) {
       // No process can be made: waiting would not help the one who sits in front of it.
@@ -190,7 +203,7 @@ int LocalBody::TimeoutMs() {
 }
 
 void LocalBody::Wait() {
-  std::vector<pollfd> waits = {{signals_.get(), POLLIN, 0}, {listener_.WakeFd(), POLLIN, 0}};
+  std::vector<pollfd> waits = {{signals_.get(), POLLIN, 0}, {progress_.fd(), POLLIN, 0}};
   for (const RankProcess& process : processes_) {
     if (process.output_fd() >= 0) {
       waits.push_back({process.output_fd(), POLLIN, 0});
@@ -205,7 +218,9 @@ void LocalBody::Wait() {
     }
   }
   if (waits[1].revents != 0) {
-    listener_.OnWake();
+    if (const auto progress = progress_.Take()) {
+      listener_.OnProgress(*progress);
+    }
   }
   if (waits[0].revents != 0) {
     HandleSignals();

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "operator/ddpjob/local/local_job.h"
+#include "operator/ddpjob/local/progress_feed.h"
 #include "operator/ddpjob/plan.h"
 
 namespace ddp::job {
@@ -27,11 +28,9 @@ class LocalListener {
   virtual ~LocalListener() = default;
   virtual void OnEvent(const Event& event) = 0;
   virtual void OnOutput(std::string_view text) = 0;  // rank 0's standard output, as it comes
-  virtual void OnAttempt(int attempt, int progress_port) = 0;
+  virtual void OnAttempt(int attempt) = 0;
+  virtual void OnProgress(const ProgressReply& progress) = 0;  // rank 0's newest word
   virtual void OnStopping(bool at_once) = 0;
-  // A descriptor that the loop waits for too, and what to do when it is readable.
-  virtual int WakeFd() = 0;
-  virtual void OnWake() = 0;
 };
 
 struct LocalOutcome {
@@ -52,6 +51,7 @@ class LocalBody {
 
  private:
   base::Result<base::Done> PlanAndAct();
+  std::optional<PullTarget> PullTargetNow() const;
   void Act(const Action& action, api::TimePoint now);
   void Create(const CreatePods& creation);
   void Delete(const DeletePods& deletion, api::TimePoint now);
@@ -74,6 +74,7 @@ class LocalBody {
   std::optional<LocalPorts> ports_;  // of attempt ports_attempt_
   int ports_attempt_ = 0;
   UniqueFd signals_;
+  ProgressFeed progress_;
   std::optional<api::TimePoint> wake_up_;
   int interrupts_ = 0;
 };

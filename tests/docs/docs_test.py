@@ -82,6 +82,8 @@ class Docs(unittest.TestCase):
     def check(self, line):
         program, *rest = shlex.split(re.sub(r"<[\w-]+>|[A-Z]+=\S*\.\.\.\S*", "name", line))
         program = pathlib.Path(program).name
+        if program == "kubectl" and rest[:1] == ["ddp"]:  # its plugin
+            program, rest = "kubectl-ddp", rest[1:]
         known = {
             "make": self.make,
             "helm": self.helm,

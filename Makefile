@@ -31,10 +31,11 @@ help:  ## show this
 	@echo 'make TARGET [PRESET=$(PRESET)] [JOBS=$(JOBS)]'
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
 
-deps:  ## fetch what compiling needs: Debian packages, libtorch, the digits
+deps:  ## fetch what compiling needs: Debian packages, libtorch, the digits, a text
 	@$(FETCH) packages build
 	@$(FETCH) torch
 	@$(FETCH) digits
+	@$(FETCH) text
 
 build: configure  ## compile everything
 	@$(NINJA)

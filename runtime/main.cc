@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <string>
 
+#include "runtime/base/memory.h"
 #include "runtime/base/net.h"
 #include "runtime/checkpoint_command.h"
 #include "runtime/launch/command.h"
@@ -43,6 +44,7 @@ std::filesystem::path ThisProgram() {
 // Returns only if that fails.
 int BecomeTrainProgram(char** argv) {
   const auto program = ThisProgram().parent_path() / "ddp-train";
+  UseHugePages();
   execv(program.c_str(), argv);
   throw Error(ExitCode::kSoftware,
               fmt::format("can't run {}, which is installed beside ddp-worker: {}",

@@ -12,15 +12,19 @@
 #include <memory>
 #include <optional>
 #include <sstream>
+#include <vector>
 
 #include "runtime/base/log.h"
 #include "runtime/checkpoint/folder.h"
+#include "runtime/comm/cuda.h"
 #include "runtime/comm/process_group.h"
 #include "runtime/data/find.h"
+#include "runtime/data/open.h"
 #include "runtime/health/health.h"
 #include "runtime/store/rendezvous.h"
 #include "runtime/train/board.h"
 #include "runtime/train/config.h"
+#include "runtime/train/device.h"
 #include "runtime/train/trainer.h"
 
 namespace ddp::rt {
@@ -75,19 +79,21 @@ int ThreadCount(const train::Config& config, const RankEnv& env, const EnvReader
   return std::max(1, std::min(allowed, CgroupCores().value_or(allowed)) / env.local_world_size);
 }
 
-train::Datasets ReadDatasets(const train::DataConfig& config) {
-  const auto folder = data::FindDataFolder(config.path, data::PlacesOfThisProcess());
-  train::Datasets sets{.train = data::ReadImageSet(folder, "train", train::kClasses),
-                       .test = data::ReadImageSet(folder, "t10k", train::kClasses)};
-  if (sets.train.rows != sets.test.rows || sets.train.columns != sets.test.columns) {
-    throw Error(
-        ExitCode::kData,
-        fmt::format("training images in {} are {} × {}, test images {} × {}; they must be alike",
-                    folder.string(), sets.train.rows, sets.train.columns, sets.test.rows,
-                    sets.test.columns));
+data::Datasets ReadDatasets(const train::Config& config) {
+  const auto path = data::FindData(config.data.path, data::PlacesOfThisProcess());
+  data::OpenOptions options;
+  options.format = config.data.format;
+  options.augment = config.data.augment;
+  options.raw_tokens =
+      config.data.token_type == "u16" ? data::TokenType::kU16 : data::TokenType::kU32;
+  options.evaluation_part = config.data.evaluation_part;
+  if (config.model.takes_tokens()) {
+    options.length = config.model.context;
+    options.vocabulary = config.model.vocabulary;
   }
-  Log(Level::kInfo, "data path={} training={} test={}", folder.string(), sets.train.count,
-      sets.test.count);
+  data::Datasets sets = data::OpenDatasets(path, options);
+  Log(Level::kInfo, "data path={} training={} test={}", path.string(), sets.train->size(),
+      sets.test->size());
   return sets;
 }
 
@@ -111,20 +117,62 @@ std::unique_ptr<checkpoint::CheckpointFolder> PrepareFolder(const train::Config&
   return folder;
 }
 
+// The groups of a rank: `host` for memory of the host; the others where they are needed.
+struct Groups {
+  std::unique_ptr<comm::ProcessGroup> host;
+  std::unique_ptr<comm::ProcessGroup> gpu;
+  std::unique_ptr<comm::ProcessGroup> norm;
+
+  comm::ProcessGroup& device() const { return gpu ? *gpu : *host; }
+  std::vector<comm::ProcessGroup*> all() const {
+    std::vector<comm::ProcessGroup*> groups;
+    for (const auto* group : {&norm, &gpu, &host}) {
+      if (*group) {
+        groups.push_back(group->get());
+      }
+    }
+    return groups;
+  }
+};
+
 std::unique_ptr<comm::ProcessGroup> Connect(const train::Config& config, const RankEnv& env,
-                                            store::Store& store) {
-  auto group = comm::CreateProcessGroup(
-      store, {.rank = env.rank,
-              .world_size = env.world_size,
-              .job_uid = env.job_uid,
-              .attempt = env.attempt,
-              .transport = comm::ParseTransport(config.distributed.transport),
-              .master_addr = env.master_addr,
-              .local_rank = env.local_rank,
-              .init_timeout = std::chrono::seconds(config.distributed.init_timeout_seconds),
-              .op_timeout = std::chrono::seconds(config.distributed.timeout_seconds)});
+                                            store::Store& store, const std::string& name,
+                                            bool gpu_memory) {
+  comm::GroupOptions options{
+      .rank = env.rank,
+      .world_size = env.world_size,
+      .job_uid = env.job_uid,
+      .attempt = env.attempt,
+      .transport = comm::ParseTransport(config.distributed.transport),
+      .master_addr = env.master_addr,
+      .gpu_memory = gpu_memory,
+      .local_rank = env.local_rank,
+      .init_timeout = std::chrono::seconds(config.distributed.init_timeout_seconds),
+      .op_timeout = std::chrono::seconds(config.distributed.timeout_seconds),
+      .name = name};
+  if (!gpu_memory && options.transport == comm::TransportKind::kNccl) {
+    options.transport = comm::TransportKind::kAuto;
+  }
+  auto group = comm::CreateProcessGroup(store, options);
   Log(Level::kInfo, "connected {}", group->description());
   return group;
+}
+
+Groups ConnectAll(const train::Config& config, const RankEnv& env, store::Store& store,
+                  const at::Device& device) {
+  if (config.distributed.transport == "nccl" && !device.is_cuda()) {
+    throw Error(ExitCode::kConfig,
+                fmt::format("distributed.transport is nccl, but {}", comm::ProbeCuda().why_none));
+  }
+  Groups groups;
+  groups.host = Connect(config, env, store, "default", false);
+  if (device.is_cuda()) {
+    groups.gpu = Connect(config, env, store, "gpu", true);
+  }
+  if (config.distributed.sync_batch_norm) {
+    groups.norm = Connect(config, env, store, "batch norm", device.is_cuda());
+  }
+  return groups;
 }
 
 // Ends the heartbeat before the store goes, on every way out.
@@ -159,22 +207,24 @@ int CodeOf(train::End end) {
   return kSignalExitBase + SIGTERM;
 }
 
-int TrainConnected(const train::Config& config, const train::Datasets& datasets,
-                   checkpoint::CheckpointFolder* folder, comm::ProcessGroup& group,
-                   store::Store& store, train::StopSignals& signals, train::Board& board) {
+int TrainConnected(const train::RunContext& run, const Groups& groups,
+                   train::StopSignals& signals) {
   // Outside of the try block: the others must hear of a failure before a save that runs has ended.
   std::unique_ptr<train::Trainer> trainer;
   try {
-    trainer =
-        std::make_unique<train::Trainer>(config, datasets, folder, group, store, signals, board);
-    signals.Arm(std::chrono::seconds(config.train.stop_seconds));
+    trainer = std::make_unique<train::Trainer>(run);
+    signals.Arm(std::chrono::seconds(run.config.train.stop_seconds));
     const int code = CodeOf(trainer->Run());
     signals.EndWithin(kLeaveWithin, code);
-    group.Shutdown(kShutdownTimeout);
+    for (comm::ProcessGroup* group : groups.all()) {
+      group->Shutdown(kShutdownTimeout);
+    }
     return code;
   } catch (const std::exception& e) {
     signals.EndWithin(kLeaveWithin, CodeOf(e));
-    group.Abort(e.what());
+    for (comm::ProcessGroup* group : groups.all()) {
+      group->Abort(e.what());
+    }
     throw;
   }
 }
@@ -194,7 +244,8 @@ int TrainCommand(const TrainArguments& arguments, const EnvReader& read,
   Log(Level::kInfo, "starting version={} attempt={} threads={} model={} optimizer={}", DDP_VERSION,
       env.attempt, threads, config.model.name, config.optimizer.name);
 
-  const train::Datasets datasets = ReadDatasets(config.data);
+  const at::Device device = train::ChooseDevice(config.train.device, env.local_rank);
+  const data::Datasets datasets = ReadDatasets(config);
   const auto folder = PrepareFolder(config, env);
   train::Board board;
   health::Health health(
@@ -202,10 +253,19 @@ int TrainCommand(const TrainArguments& arguments, const EnvReader& read,
   store::Rendezvous rendezvous(
       env, {.init_timeout = std::chrono::seconds(config.distributed.init_timeout_seconds),
             .shutdown_timeout = kShutdownTimeout});
-  const auto group = Connect(config, env, rendezvous.store());
+  const Groups groups = ConnectAll(config, env, rendezvous.store(), device);
   const Connected connected(health, rendezvous.store(), env);
-  const int code =
-      TrainConnected(config, datasets, folder.get(), *group, rendezvous.store(), signals, board);
+  const int code = TrainConnected({.config = config,
+                                   .data = datasets,
+                                   .folder = folder.get(),
+                                   .group = *groups.host,
+                                   .device_group = groups.device(),
+                                   .norm_group = groups.norm.get(),
+                                   .store = rendezvous.store(),
+                                   .signals = signals,
+                                   .board = board,
+                                   .device = device},
+                                  groups, signals);
   health.Disconnect();
   rendezvous.Shutdown();
   return code;

@@ -3,10 +3,12 @@
 #include <cmath>
 #include <numbers>
 
+#include "runtime/data/seed.h"
+
 namespace ddp::rt::data {
 namespace {
 
-// A counter-based generator (the finaliser of splitmix64): no state to save or to share.
+// A counter-based generator: no state to save or to share.
 class Draws {
  public:
   Draws(uint64_t seed, int64_t epoch, int64_t sample)
@@ -20,13 +22,6 @@ class Draws {
   }
 
  private:
-  static uint64_t Mix(uint64_t x) {
-    x += 0x9e3779b97f4a7c15;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-    return x ^ (x >> 31);
-  }
-
   uint64_t key_;
   uint64_t counter_ = 0;
 };
@@ -44,16 +39,41 @@ Affine DrawMap(const Augmentation& how, Draws draws, ImageShape shape) {
   const double shift_y = draws.Next(how.shift_pixels);
   const double c = std::cos(angle) * factor;
   const double s = std::sin(angle) * factor;
+  const bool flip = draws.Next(1) > 0 && how.flip;
   const double center_x = static_cast<double>(shape.columns - 1) / 2;
   const double center_y = static_cast<double>(shape.rows - 1) / 2;
   const double from_x = center_x + shift_x;
   const double from_y = center_y + shift_y;
-  return {.xx = c,
-          .xy = -s,
-          .x0 = center_x - c * from_x + s * from_y,
-          .yx = s,
-          .yy = c,
-          .y0 = center_y - s * from_x - c * from_y};
+  Affine map{.xx = c,
+             .xy = -s,
+             .x0 = center_x - c * from_x + s * from_y,
+             .yx = s,
+             .yy = c,
+             .y0 = center_y - s * from_x - c * from_y};
+  if (flip) {  // the source's columns count from the other side
+    map.xx = -map.xx;
+    map.xy = -map.xy;
+    map.x0 = 2 * center_x - map.x0;
+  }
+  return map;
+}
+
+// The value at a place between pixels.
+float Sample(std::span<const uint8_t> plane, ImageShape shape, double x, double y) {
+  const auto pixel = [&](int64_t row, int64_t column) -> float {
+    const bool inside = row >= 0 && row < shape.rows && column >= 0 && column < shape.columns;
+    return inside ? static_cast<float>(plane[static_cast<size_t>(row * shape.columns + column)])
+                  : 0;
+  };
+  const double left = std::floor(x);
+  const double top = std::floor(y);
+  const auto x_part = static_cast<float>(x - left);
+  const auto y_part = static_cast<float>(y - top);
+  const auto c = static_cast<int64_t>(left);
+  const auto r = static_cast<int64_t>(top);
+  const float upper = pixel(r, c) * (1 - x_part) + pixel(r, c + 1) * x_part;
+  const float lower = pixel(r + 1, c) * (1 - x_part) + pixel(r + 1, c + 1) * x_part;
+  return upper * (1 - y_part) + lower * y_part;
 }
 
 }  // namespace
@@ -61,26 +81,17 @@ Affine DrawMap(const Augmentation& how, Draws draws, ImageShape shape) {
 void Augment(const Augmentation& how, uint64_t seed, int64_t epoch, int64_t sample,
              ImageShape shape, std::span<const uint8_t> in, std::span<float> out) {
   const Affine map = DrawMap(how, Draws(seed, epoch, sample), shape);
-  const auto pixel = [&](int64_t row, int64_t column) -> float {
-    const bool inside = row >= 0 && row < shape.rows && column >= 0 && column < shape.columns;
-    return inside ? static_cast<float>(in[static_cast<size_t>(row * shape.columns + column)]) : 0;
-  };
+  const auto plane = static_cast<size_t>(shape.rows * shape.columns);
   size_t next = 0;
-  for (int64_t row = 0; row < shape.rows; ++row) {
-    for (int64_t column = 0; column < shape.columns; ++column) {
-      const auto to_x = static_cast<double>(column);
-      const auto to_y = static_cast<double>(row);
-      const double x = map.xx * to_x + map.xy * to_y + map.x0;
-      const double y = map.yx * to_x + map.yy * to_y + map.y0;
-      const double left = std::floor(x);
-      const double top = std::floor(y);
-      const auto x_part = static_cast<float>(x - left);
-      const auto y_part = static_cast<float>(y - top);
-      const auto c = static_cast<int64_t>(left);
-      const auto r = static_cast<int64_t>(top);
-      const float upper = pixel(r, c) * (1 - x_part) + pixel(r, c + 1) * x_part;
-      const float lower = pixel(r + 1, c) * (1 - x_part) + pixel(r + 1, c + 1) * x_part;
-      out[next++] = upper * (1 - y_part) + lower * y_part;
+  for (size_t channel = 0; channel < static_cast<size_t>(shape.channels); ++channel) {
+    const auto from = in.subspan(channel * plane, plane);
+    for (int64_t row = 0; row < shape.rows; ++row) {
+      for (int64_t column = 0; column < shape.columns; ++column) {
+        const auto to_x = static_cast<double>(column);
+        const auto to_y = static_cast<double>(row);
+        out[next++] = Sample(from, shape, map.xx * to_x + map.xy * to_y + map.x0,
+                             map.yx * to_x + map.yy * to_y + map.y0);
+      }
     }
   }
 }

@@ -53,5 +53,29 @@ TEST(Augment, KeepsTheMassOfACentredShape) {
   }
 }
 
+TEST(Augment, FlipsAboutEveryOtherSample) {
+  std::vector<uint8_t> image(kPixels, 0);
+  image[5 * 28 + 3] = 100;
+  int flipped = 0;
+  for (int sample = 0; sample < 100; ++sample) {
+    std::vector<float> out(kPixels);
+    Augment({.flip = true}, 1, 0, sample, kShape, image, out);
+    EXPECT_NEAR(out[5 * 28 + 3] + out[5 * 28 + 24], 100, 1e-3);
+    flipped += out[5 * 28 + 24] > 50 ? 1 : 0;
+  }
+  EXPECT_GT(flipped, 30);
+  EXPECT_LT(flipped, 70);
+}
+
+TEST(Augment, TreatsChannelsAlike) {
+  std::vector<uint8_t> image = Square();
+  image.insert(image.end(), image.begin(), image.begin() + static_cast<int64_t>(kPixels));
+  std::vector<float> out(2 * kPixels);
+  Augment({.rotate_degrees = 10}, 1, 2, 3, {.rows = 28, .columns = 28, .channels = 2}, image, out);
+  const auto one = Distorted({.rotate_degrees = 10}, 1, 2, 3);
+  EXPECT_EQ(std::vector<float>(out.begin(), out.begin() + static_cast<int64_t>(kPixels)), one);
+  EXPECT_EQ(std::vector<float>(out.begin() + static_cast<int64_t>(kPixels), out.end()), one);
+}
+
 }  // namespace
 }  // namespace ddp::rt::data

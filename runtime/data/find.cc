@@ -37,19 +37,19 @@ DataPlaces PlacesOfThisProcess() {
   return {.data_dir = ProcessEnv()("DDP_DATA_DIR"), .program_dir = program.parent_path()};
 }
 
-fs::path FindDataFolder(const std::string& path, const DataPlaces& places) {
+fs::path FindData(const std::string& path, const DataPlaces& places) {
   std::vector<std::string> looked_at;
   for (const fs::path& candidate : Candidates(path, places)) {
     std::error_code error;
-    if (fs::is_directory(candidate, error)) {
+    if (fs::exists(candidate, error)) {
       return candidate;
     }
     looked_at.push_back(candidate.string());
   }
   throw Error(
       ExitCode::kNoInput,
-      fmt::format("data folder '{}' (data.path of the config) not found; looked at: {}. Set "
-                  "data.path to an absolute folder, or DDP_DATA_DIR to the one that has it",
+      fmt::format("data '{}' (data.path of the config) not found; looked at: {}. Set "
+                  "data.path to an absolute path, or DDP_DATA_DIR to the folder that has it",
                   path, fmt::join(looked_at, ", ")));
 }
 

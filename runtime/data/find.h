@@ -1,4 +1,4 @@
-// Finds the data folder that a config names. Pure but for the look at the file system.
+// Finds the data folder (or file) that a config names. Pure but for the look at the file system.
 #pragma once
 
 #include <filesystem>
@@ -18,6 +18,6 @@ struct DataPlaces {
 DataPlaces PlacesOfThisProcess();
 
 // An absolute path is taken as it is. Error(kNoInput) lists the places looked at.
-std::filesystem::path FindDataFolder(const std::string& path, const DataPlaces& places);
+std::filesystem::path FindData(const std::string& path, const DataPlaces& places);
 
 }  // namespace ddp::rt::data

@@ -10,24 +10,24 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST(FindDataFolder, DataDirComesFirstThenTheInstalledFolder) {
+TEST(FindData, DataDirComesFirstThenTheInstalledFolder) {
   const TempFolder temp;
   const fs::path& root = temp.path();
   fs::create_directories(root / "bin");
   fs::create_directories(root / "share/ddp/data/digits");
   const DataPlaces places{.data_dir = (root / "mounted").string(), .program_dir = root / "bin"};
-  EXPECT_EQ(FindDataFolder("digits", places), root / "share/ddp/data/digits");
+  EXPECT_EQ(FindData("digits", places), root / "share/ddp/data/digits");
   fs::create_directories(root / "mounted/digits");
-  EXPECT_EQ(FindDataFolder("digits", places), root / "mounted/digits");
-  EXPECT_EQ(FindDataFolder(root.string(), places), root);
+  EXPECT_EQ(FindData("digits", places), root / "mounted/digits");
+  EXPECT_EQ(FindData(root.string(), places), root);
 }
 
-TEST(FindDataFolder, ListsThePlacesLookedAt) {
+TEST(FindData, ListsThePlacesLookedAt) {
   const TempFolder temp;
   const fs::path& root = temp.path();
   fs::create_directories(root / "bin");
   try {
-    FindDataFolder("digits", {.data_dir = "/nowhere", .program_dir = root / "bin"});
+    FindData("digits", {.data_dir = "/nowhere", .program_dir = root / "bin"});
     FAIL();
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::kNoInput);

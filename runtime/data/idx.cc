@@ -3,11 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cerrno>
-#include <fstream>
-#include <system_error>
-
-#include "runtime/base/error.h"
+#include "runtime/data/file.h"
 
 namespace ddp::rt::data {
 namespace {
@@ -17,23 +13,19 @@ constexpr size_t kMagicBytes = 4;
 constexpr size_t kSizeBytes = 4;
 // Far above any set that fits in memory; keeps the product of the sizes from overflowing.
 constexpr int64_t kMaxElements = int64_t{1} << 40;
-constexpr const char* kHint = "copy the file again; its download or copy was not complete";
-
-[[noreturn]] void Damaged(std::string_view name, const std::string& what) {
-  throw Error(ExitCode::kData, fmt::format("data file {}: {}", name, what));
-}
 
 uint32_t BigEndian(std::span<const uint8_t> bytes) {
   return uint32_t{bytes[0]} << 24 | uint32_t{bytes[1]} << 16 | uint32_t{bytes[2]} << 8 |
          uint32_t{bytes[3]};
 }
 
-void CheckMagic(std::string_view name, std::span<const uint8_t> bytes, int dimensions) {
+void CheckMagic(const std::string& name, std::span<const uint8_t> bytes, int dimensions) {
   if (bytes.size() >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b) {
     Damaged(name, "it is compressed; unpack it first with gunzip");
   }
   if (bytes.size() < kMagicBytes) {
-    Damaged(name, fmt::format("found {} bytes, too few for an IDX file: {}", bytes.size(), kHint));
+    Damaged(name,
+            fmt::format("found {} bytes, too few for an IDX file: {}", bytes.size(), kCopyAgain));
   }
   if (bytes[0] != 0 || bytes[1] != 0 || bytes[2] != kUnsignedByte || bytes[3] != dimensions) {
     Damaged(name, fmt::format("it starts with {:#010x} instead of {:#010x}, so it is not an IDX "
@@ -42,36 +34,14 @@ void CheckMagic(std::string_view name, std::span<const uint8_t> bytes, int dimen
   }
 }
 
-std::vector<uint8_t> ReadFile(const std::filesystem::path& path) {
-  std::error_code error;
-  std::vector<uint8_t> bytes;
-  const auto size = std::filesystem::file_size(path, error);
-  if (!error) {
-    bytes.resize(size);
-    std::ifstream file(path, std::ios::binary);
-    // The stream's own element type is char.
-    file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(size));
-    if (!file) {
-      error = std::error_code(errno, std::generic_category());
-    }
-  }
-  if (error) {
-    throw Error(ExitCode::kNoInput,
-                fmt::format("data file {} can't be read: {}; it must lie in the folder that "
-                            "data.path of the config names",
-                            path.string(), error.message()));
-  }
-  return bytes;
-}
-
 }  // namespace
 
-IdxView ParseIdx(std::string_view name, std::span<const uint8_t> bytes, int dimensions) {
+IdxView ParseIdx(const std::string& name, std::span<const uint8_t> bytes, int dimensions) {
   CheckMagic(name, bytes, dimensions);
   const size_t header = kMagicBytes + kSizeBytes * static_cast<size_t>(dimensions);
   if (bytes.size() < header) {
     Damaged(name, fmt::format("expected a header of {} bytes, found {}: {}", header, bytes.size(),
-                              kHint));
+                              kCopyAgain));
   }
   IdxView view;
   int64_t elements = 1;
@@ -88,7 +58,7 @@ IdxView ParseIdx(std::string_view name, std::span<const uint8_t> bytes, int dime
   const size_t expected = header + static_cast<size_t>(elements);
   if (bytes.size() != expected) {
     Damaged(name, fmt::format("expected {} bytes ({} elements), found {}: {}", expected,
-                              fmt::join(view.sizes, " × "), bytes.size(), kHint));
+                              fmt::join(view.sizes, " × "), bytes.size(), kCopyAgain));
   }
   view.elements = bytes.subspan(header);
   return view;

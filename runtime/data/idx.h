@@ -8,8 +8,9 @@
 #include <filesystem>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
+
+#include "runtime/data/images.h"
 
 namespace ddp::rt::data {
 
@@ -22,21 +23,7 @@ struct IdxView {
 // Checks magic, sizes and that exactly the announced elements follow. `dimensions` is how many the
 // caller expects. Error(kData) says what was expected, what was found, and what to do; `name` is
 // the file's name in it.
-IdxView ParseIdx(std::string_view name, std::span<const uint8_t> bytes, int dimensions);
-
-// Images with one label each, as read.
-struct ImageSet {
-  int64_t count = 0;
-  int64_t rows = 0;
-  int64_t columns = 0;
-  std::vector<uint8_t> pixels;  // count × rows × columns
-  std::vector<uint8_t> labels;  // count, each below `classes`
-
-  std::span<const uint8_t> image(int64_t index) const {
-    const auto size = static_cast<size_t>(rows * columns);
-    return std::span(pixels).subspan(static_cast<size_t>(index) * size, size);
-  }
-};
+IdxView ParseIdx(const std::string& name, std::span<const uint8_t> bytes, int dimensions);
 
 // Reads `<prefix>-images-idx3-ubyte` and `<prefix>-labels-idx1-ubyte` of a folder and checks that
 // they belong together. Error: kNoInput for a missing file, kData for a damaged one.

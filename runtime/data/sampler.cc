@@ -20,20 +20,20 @@ int64_t SamplesPerRank(const SamplerOptions& o) {
   return CeilDiv(o.samples, o.ranks);
 }
 
-std::vector<int64_t> GlobalOrder(const SamplerOptions& o, int64_t epoch) {
-  std::vector<int64_t> order(static_cast<size_t>(o.samples));
-  if (!o.shuffle) {
+}  // namespace
+
+std::vector<int64_t> EpochOrder(int64_t samples, bool shuffle, uint64_t seed, int64_t epoch) {
+  std::vector<int64_t> order(static_cast<size_t>(samples));
+  if (!shuffle) {
     std::iota(order.begin(), order.end(), 0);
     return order;
   }
-  const auto generator = at::detail::createCPUGenerator(o.seed + static_cast<uint64_t>(epoch));
-  const at::Tensor permutation = at::randperm(o.samples, generator, at::kLong);
+  const auto generator = at::detail::createCPUGenerator(seed + static_cast<uint64_t>(epoch));
+  const at::Tensor permutation = at::randperm(samples, generator, at::kLong);
   const auto* first = permutation.const_data_ptr<int64_t>();
-  order.assign(first, first + o.samples);
+  order.assign(first, first + samples);
   return order;
 }
-
-}  // namespace
 
 DistributedSampler::DistributedSampler(const SamplerOptions& options)
     : options_(options), size_(SamplesPerRank(options)) {
@@ -43,7 +43,7 @@ DistributedSampler::DistributedSampler(const SamplerOptions& options)
 }
 
 void DistributedSampler::SetEpoch(int64_t epoch) {
-  const auto order = GlobalOrder(options_, epoch);
+  const auto order = EpochOrder(options_.samples, options_.shuffle, options_.seed, epoch);
   indices_.resize(static_cast<size_t>(size_));
   // Padding repeats the order from its start, as often as needed: index modulo N.
   for (size_t i = 0; i < indices_.size(); ++i) {

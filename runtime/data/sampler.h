@@ -14,6 +14,10 @@
 
 namespace ddp::rt::data {
 
+// The order of all samples in an epoch, a function of seed + epoch alone: what the sampler deals
+// out to the ranks.
+std::vector<int64_t> EpochOrder(int64_t samples, bool shuffle, uint64_t seed, int64_t epoch);
+
 struct SamplerOptions {
   int64_t samples = 0;  // N
   int ranks = 1;        // R

@@ -45,6 +45,32 @@ distributed: {transport: tcp, initTimeoutSeconds: 30, timeoutSeconds: 20}
   EXPECT_EQ(config.distributed.timeout_seconds, 20);
 }
 
+TEST(Config, ReadsEveryKeyOfTheRest) {
+  const Config config = ParseConfig(R"(
+model: {name: gpt, layers: 2, heads: 2, width: 64, context: 32, vocabulary: 100, dropout: 0.1,
+        bias: false, tieWeights: false}
+data: {path: shakespeare, format: text, tokenType: u32, evaluationPart: 0.2, loaderThreads: 2,
+       prefetchSteps: 8, dropLast: true, augment: {flip: true}}
+optimizer: {name: sgd, nesterov: true, decayMatricesOnly: true, clipNorm: 1.0, sharded: true}
+schedule: {name: cosine, floor: 0.1}
+train: {accumulate: 4, device: cpu, precision: float16, lossScale: 1024, nonFinite: rollback,
+        evaluateEverySteps: 10, generateTokens: 100, logSamples: true}
+distributed: {compression: bfloat16, findUnusedParameters: true, syncBatchNorm: true,
+              bucketMegabytes: 0.5}
+)",
+                                    "file");
+  EXPECT_TRUE(config.model.takes_tokens());
+  EXPECT_EQ(config.model.width, 64);
+  EXPECT_FALSE(config.model.tie_weights);
+  EXPECT_EQ(config.data.token_type, "u32");
+  EXPECT_TRUE(config.data.augment.flip);
+  EXPECT_TRUE(config.optimizer.nesterov);
+  EXPECT_EQ(config.schedule.floor, 0.1);
+  EXPECT_EQ(config.train.loss_scale, 1024);
+  EXPECT_EQ(config.train.non_finite, "rollback");
+  EXPECT_EQ(config.distributed.bucket_megabytes, 0.5);
+}
+
 TEST(Config, ErrorsSayWhereAndWhat) {
   struct Bad {
     const char* yaml;
@@ -71,12 +97,19 @@ TEST(Config, ErrorsSayWhereAndWhat) {
                "'optimizer.learningRate' is 'fast', but must be a number from 0 to 1000"},
            Bad{"optimizer: {learningRate: .inf}", "'optimizer.learningRate' is '.inf'"},
            Bad{"optimizer: {learningRate: nan}", "'optimizer.learningRate' is 'nan'"},
-           Bad{"optimizer: {name: adam}",
-               "'optimizer.name' is 'adam', but must be one of sgd, adamw"},
+           Bad{"optimizer: {name: lamb}",
+               "'optimizer.name' is 'lamb', but must be one of sgd, adam, adamw"},
            Bad{"optimizer: {name: adamw, momentum: 0.9}",
                "'optimizer.momentum' is of optimizer sgd only; adamw has beta1"},
-           Bad{"optimizer: {beta1: 0.9}", "'optimizer.beta1' is of optimizer adamw only"},
+           Bad{"optimizer: {beta1: 0.9}", "'optimizer.beta1' is of optimizers adam and adamw only"},
            Bad{"model: {name: mlp, channels: 3}", "'model.channels' is of model convnet only"},
+           Bad{"model: {name: mlp,\n  heads: 3}",
+               "f:2: 'model.heads' makes no sense with model mlp"},
+           Bad{"model: {name: gpt, width: 100}",
+               "f:1: 'model.width' is 100, but must be a multiple of 6 (heads)"},
+           Bad{"optimizer: {momentum: 0, nesterov: true}", "'optimizer.nesterov' needs momentum"},
+           Bad{"train: {lossScale: 2}", "'train.lossScale' is of precision float16 only"},
+           Bad{"train: {precision: fp16}", "must be one of float32, bfloat16, float16"},
            Bad{"data: {path: \"\"}", "'data.path' must not be empty"},
            Bad{"data:\n  augment:\n    rotate: 3\n", "f:3: unknown key 'data.augment.rotate'"},
            Bad{"checkpoint: {keep: 0}",

@@ -1,5 +1,7 @@
 #include "runtime/train/exchange.h"
 
+#include <cmath>
+
 namespace ddp::rt::train {
 
 Exchange::Exchange(comm::ProcessGroup& group)
@@ -15,6 +17,9 @@ Exchange::Result Exchange::Finish() {
   Result result;
   for (size_t rank = 0; rank < all_.size(); ++rank) {
     result.loss += all_[rank].loss;
+    if (!std::isfinite(all_[rank].loss) && result.first_not_finite < 0) {
+      result.first_not_finite = static_cast<int>(rank);
+    }
     if (all_[rank].stop != 0 && !result.stop) {
       result.stop = true;
       result.first_to_stop = static_cast<int>(rank);

@@ -16,7 +16,8 @@ class Exchange {
   struct Result {
     bool stop = false;  // the same on all ranks
     int first_to_stop = -1;
-    double loss = 0;  // mean over ranks
+    double loss = 0;            // mean over ranks
+    int first_not_finite = -1;  // rank whose loss is not
   };
 
   void Start(bool stop, double loss);

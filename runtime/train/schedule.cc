@@ -22,15 +22,16 @@ double LearningRate(const OptimizerConfig& optimizer, const ScheduleConfig& sche
     return optimizer.learning_rate;
   }
   const double rest = std::max(1.0, static_cast<double>(total_steps) - warmup);
-  return optimizer.learning_rate * (1 + std::cos(std::numbers::pi * (at - warmup) / rest)) / 2;
+  const double down = (1 + std::cos(std::numbers::pi * (at - warmup) / rest)) / 2;
+  return optimizer.learning_rate * (schedule.floor + (1 - schedule.floor) * down);
 }
 
-Walk::Walk(int64_t size, int64_t batch, int64_t epochs, int64_t max_steps, const Start& start)
+Walk::Walk(int64_t size, int64_t batch, int64_t epochs, int64_t max_steps, const Place& start)
     : size_(size), batch_(batch), at_(start) {
-  if (at_.used >= size_) {
-    at_ = {.step = at_.step, .epoch = at_.epoch + 1, .used = 0};
+  if (at_.cursor >= size_) {
+    at_ = {.step = at_.step, .epoch = at_.epoch + 1, .cursor = 0};
   }
-  const int64_t in_epoch = CeilDiv(size_ - at_.used, batch_);
+  const int64_t in_epoch = CeilDiv(size_ - at_.cursor, batch_);
   const int64_t after = std::max<int64_t>(0, epochs - at_.epoch - 1) * CeilDiv(size_, batch_);
   total_steps_ = at_.step + (at_.epoch < epochs ? in_epoch + after : 0);
   if (max_steps > 0) {
@@ -38,16 +39,16 @@ Walk::Walk(int64_t size, int64_t batch, int64_t epochs, int64_t max_steps, const
   }
 }
 
-int64_t Walk::end() const { return std::min(at_.used + batch_, size_); }
+int64_t Walk::end() const { return std::min(at_.cursor + batch_, size_); }
 
 bool Walk::LastOfEpoch() const { return end() == size_ || at_.step + 1 >= total_steps_; }
 
 void Walk::Advance() {
   ++at_.step;
-  at_.used = end();
-  if (at_.used == size_) {
+  at_.cursor = end();
+  if (at_.cursor == size_) {
     ++at_.epoch;
-    at_.used = 0;
+    at_.cursor = 0;
   }
 }
 

@@ -18,6 +18,9 @@ TEST(LearningRate, WarmsUpThenStaysOrFalls) {
   EXPECT_DOUBLE_EQ(LearningRate(optimizer, cosine, 0, 100), 0.1);
   EXPECT_NEAR(LearningRate(optimizer, cosine, 50, 100), 0.05, 1e-12);
   EXPECT_NEAR(LearningRate(optimizer, cosine, 100, 100), 0, 1e-12);
+  const ScheduleConfig floor{.name = "cosine", .floor = 0.1};
+  EXPECT_NEAR(LearningRate(optimizer, floor, 0, 100), optimizer.learning_rate, 1e-12);
+  EXPECT_NEAR(LearningRate(optimizer, floor, 100, 100), 0.1 * optimizer.learning_rate, 1e-12);
 }
 
 struct Seen {
@@ -30,7 +33,7 @@ std::vector<Seen> All(Walk walk) {
   std::vector<Seen> seen;
   while (!walk.done()) {
     const auto& at = walk.at();
-    seen.push_back({at.step, at.epoch, at.used, walk.end(), walk.LastOfEpoch()});
+    seen.push_back({at.step, at.epoch, at.cursor, walk.end(), walk.LastOfEpoch()});
     walk.Advance();
   }
   return seen;
@@ -65,13 +68,13 @@ TEST(Walk, StopsAtMaxStepsWithinAnEpoch) {
 }
 
 TEST(Walk, GoesOnWithOtherSizes) {
-  // 4 of 6 samples of epoch 1 were used by each rank; now there are more ranks, so each has 3 in
-  // all.
-  const Walk walk(3, 2, 2, 0, {.step = 10, .epoch = 1, .used = 2});
+  const Walk walk(6, 4, 2, 0, {.step = 10, .epoch = 1, .cursor = 4});
   EXPECT_EQ(walk.total_steps(), 11);
-  const Walk past(3, 2, 2, 0, {.step = 10, .epoch = 0, .used = 4});
+  EXPECT_EQ(walk.end(), 6);
+  // With data.dropLast now, the rest of the epoch is left out.
+  const Walk past(4, 4, 2, 0, {.step = 10, .epoch = 0, .cursor = 4});
   EXPECT_EQ(past.at().epoch, 1);
-  EXPECT_EQ(past.total_steps(), 12);
+  EXPECT_EQ(past.total_steps(), 11);
 }
 
 }  // namespace

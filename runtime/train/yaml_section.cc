@@ -214,6 +214,11 @@ void YamlSection::Forbid(const char* key, const std::string& why) {
   known_.pop_back();
 }
 
+void YamlSection::Refuse(const char* key, const std::string& what) const {
+  const bool there = node_.IsMap() && node_[key].IsDefined();
+  Fail(there ? node_[key] : node_, fmt::format("'{}' {}", Path(key), what));
+}
+
 void YamlSection::Finish() const {
   if (!node_.IsMap()) {
     return;

@@ -33,6 +33,8 @@ class YamlSection {
 
   // Refuses a key that makes no sense with the others: it must be absent.
   void Forbid(const char* key, const std::string& why);
+  // For values that are wrong together: "SOURCE:LINE: 'KEY' WHAT", at the key or at the section.
+  [[noreturn]] void Refuse(const char* key, const std::string& what) const;
   // Refuses keys that nobody has read, and names the nearest that exists.
   void Finish() const;
 

@@ -7,7 +7,7 @@ build=$1 minutes=$2
 deadline=$((SECONDS + minutes * 60)) round=0
 while [ $SECONDS -lt $deadline ]; do
   round=$((round + 1))
-  export DDP_TEST_SEED=$RANDOM
+  export DDP_TEST_SEED=$RANDOM DDP_TEST_KILLS=${DDP_TEST_KILLS:-20}
   log=$build/soak.log
   if ! { ctest --test-dir "$build" -L '^fault$' --no-tests=error --output-on-failure &&
     nice "$build/bin/integration_test" --gtest_filter='FaultTest.*' --gtest_brief=1; } >"$log" 2>&1; then

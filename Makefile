@@ -20,7 +20,7 @@ MAKEFLAGS += --no-print-directory
 FETCH := cmake/fetch.sh
 NINJA := ninja -C $(BUILD) -j $(JOBS)
 CTEST := ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure --no-tests=error
-BENCH_PROGRAMS := allreduce_bench checkpoint_bench telemetry_bench
+BENCH_PROGRAMS := allreduce_bench checkpoint_bench step_bench telemetry_bench
 SHELL_SCRIPTS = $(shell git grep -lIE '^\#!/usr/bin/env bash' 2>/dev/null)
 CXX_FILES = $(shell git ls-files '*.h' '*.cc' '*.cu' 2>/dev/null)
 

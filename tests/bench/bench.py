@@ -14,7 +14,7 @@ import sys
 
 import harness
 
-SUITES = ["allreduce", "checkpoint", "telemetry"]
+SUITES = ["allreduce", "checkpoint", "steps", "telemetry"]
 
 
 def main():

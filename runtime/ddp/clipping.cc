@@ -8,13 +8,31 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
+#include "runtime/ddp/gradient_buckets.h"
 #include "runtime/ddp/tensor_memory.h"
 
 namespace ddp::rt {
+namespace {
+
+// What a rank adds to the norm. Where it holds all gradients they are taken one by one in the order
+// of the parameters: the norm then does not depend on the buckets, whose order in the first step of
+// a resumed run is another than in the run that was not interrupted.
+std::vector<at::Tensor> Summands(const DataParallel& engine) {
+  if (engine.options().scatter_gradients) {
+    return engine.gradient_parts();
+  }
+  std::vector<at::Tensor> gradients;
+  for (const Gradient& gradient : engine.layout().gradients()) {
+    gradients.push_back(gradient.place);
+  }
+  return gradients;
+}
+
+}  // namespace
 
 at::Tensor GradientNorm(const DataParallel& engine) {
   const at::NoGradGuard no_grad;
-  const std::vector<at::Tensor> parts = engine.gradient_parts();
+  const std::vector<at::Tensor> parts = Summands(engine);
   if (parts.empty()) {
     return at::zeros({1}, at::device(engine.device()).dtype(at::kDouble));
   }

@@ -41,7 +41,7 @@ TEST_F(BadInput, MissingDataFile) {
 
 TEST_F(BadInput, MissingDataFolder) {
   Expect(66,
-         "data folder 'digits2' (data.path of the config) not found; looked at: " +
+         "data 'digits2' (data.path of the config) not found; looked at: " +
              (temp_.path() / "data/digits2").string() + ", ",
          "data: {path: digits2}");
 }

@@ -1,0 +1,3 @@
+// The casts for the base instruction set.
+#define DDP_CASTS_NAME kCastsBase
+#include "runtime/comm/casts.inc"

@@ -18,6 +18,7 @@ using ::testing::HasSubstr;
 struct World {
   TransportKind transport;
   int size;
+  std::vector<std::string> hosts;  // of each rank, made up; none: all on this one
 };
 
 void PrintTo(const World& world, std::ostream* out) {
@@ -27,24 +28,74 @@ void PrintTo(const World& world, std::ostream* out) {
 class Collectives : public ::testing::TestWithParam<World> {
  protected:
   void Run(const std::function<void(ProcessGroup&)>& body) {
-    RunGroups(GetParam().size, GetParam().transport, body);
+    const auto store = std::make_shared<store::HashStore>();
+    RunRanks(GetParam().size, [&](int rank) {
+      const auto group = CreateProcessGroup(*store, Options(rank));
+      body(*group);
+      group->Shutdown(std::chrono::seconds(30));
+    });
+  }
+  GroupOptions Options(int rank) const {
+    GroupOptions options = TestOptions(rank, world(), GetParam().transport);
+    if (!GetParam().hosts.empty()) {
+      options.host_for_test = GetParam().hosts[static_cast<std::size_t>(rank)];
+    }
+    return options;
   }
   int world() const { return GetParam().size; }
 };
 
 std::string NameOf(const ::testing::TestParamInfo<World>& info) {
-  return (info.param.size == 1                          ? "none"
-          : info.param.transport == TransportKind::kShm ? "shm"
-                                                        : "tcp") +
-         std::to_string(info.param.size);
+  std::string name = info.param.size == 1                          ? "none"
+                     : !info.param.hosts.empty()                   ? "hosts"
+                     : info.param.transport == TransportKind::kShm ? "shm"
+                                                                   : "tcp";
+  name += std::to_string(info.param.size);
+  for (const std::string& host : info.param.hosts) {
+    name += host;
+  }
+  return name;
 }
 
-const auto kWorlds = ::testing::Values(
-    World{TransportKind::kTcp, 2}, World{TransportKind::kTcp, 3}, World{TransportKind::kTcp, 4},
-    World{TransportKind::kShm, 2}, World{TransportKind::kShm, 3}, World{TransportKind::kShm, 4});
+const auto kWorlds =
+    ::testing::Values(World{TransportKind::kTcp, 2, {}}, World{TransportKind::kTcp, 3, {}},
+                      World{TransportKind::kTcp, 4, {}}, World{TransportKind::kShm, 2, {}},
+                      World{TransportKind::kShm, 3, {}}, World{TransportKind::kShm, 4, {}},
+                      World{TransportKind::kAuto, 4, {"A", "A", "B", "B"}},
+                      World{TransportKind::kAuto, 4, {"A", "B", "B", "C"}},
+                      World{TransportKind::kAuto, 5, {"A", "A", "A", "B", "B"}});
 INSTANTIATE_TEST_SUITE_P(All, Collectives, kWorlds, NameOf);
-INSTANTIATE_TEST_SUITE_P(Alone, Collectives, ::testing::Values(World{TransportKind::kAuto, 1}),
+INSTANTIATE_TEST_SUITE_P(Alone, Collectives, ::testing::Values(World{TransportKind::kAuto, 1, {}}),
                          NameOf);
+
+TEST_P(Collectives, SaysWhichTransportAndWhy) {
+  Run([&](ProcessGroup& group) {
+    EXPECT_EQ(group.description().find(std::string(group.transport()) + ": "), 0U)
+        << group.description();
+    if (!GetParam().hosts.empty()) {
+      EXPECT_EQ(group.transport(), "shm+tcp");
+    }
+  });
+}
+
+TEST_P(Collectives, GathersAndScattersInPlace) {
+  for (const std::size_t count : {5, 1'500'000}) {
+    const auto size = static_cast<std::size_t>(world());
+    const auto sums = Reference(DataType::kF32, ReduceOp::kSum, world(), size * count);
+    Run([&](ProcessGroup& group) {
+      const auto buffer = group.Allocate(size * count * sizeof(float), {"arena"});
+      std::vector<char> elsewhere(buffer->size());
+      for (char* const data : {static_cast<char*>(buffer->data()), elsewhere.data()}) {
+        Fill(DataType::kF32, group.rank(), data, size * count);
+        const std::size_t bytes = count * sizeof(float);
+        char* const part = data + static_cast<std::size_t>(group.rank()) * bytes;
+        group.ReduceScatter(data, part, count, DataType::kF32, ReduceOp::kSum, {"scatter"})->Wait();
+        group.AllGather(part, data, bytes, {"gather"})->Wait();
+        ASSERT_EQ(std::memcmp(data, sums.data(), sums.size()), 0);
+      }
+    });
+  }
+}
 
 // What only a world of several ranks can do.
 class Peers : public Collectives {};
@@ -183,7 +234,7 @@ TEST_P(Collectives, WorksRunInTheOrderOfTheCallsWithoutWaiting) {
 TEST_P(Collectives, ShutdownFinishesWhatIsQueuedAndRefusesMore) {
   const auto store = std::make_shared<store::HashStore>();
   RunRanks(world(), [&](int rank) {
-    const auto group = CreateProcessGroup(*store, TestOptions(rank, world(), GetParam().transport));
+    const auto group = CreateProcessGroup(*store, Options(rank));
     std::vector<float> data(100'000, 1.0F);
     group->AllReduce(data.data(), data.size(), DataType::kF32, ReduceOp::kSum, {"last"});
     group->Shutdown(std::chrono::seconds(30));
@@ -197,7 +248,7 @@ TEST_P(Collectives, ShutdownFinishesWhatIsQueuedAndRefusesMore) {
 TEST_P(Peers, DifferentCallsAreAnErrorOnEveryRankThatNamesBoth) {
   const auto store = std::make_shared<store::HashStore>();
   RunRanks(world(), [&](int rank) {
-    const auto group = CreateProcessGroup(*store, TestOptions(rank, world(), GetParam().transport));
+    const auto group = CreateProcessGroup(*store, Options(rank));
     std::vector<float> data(50'000);
     const std::size_t count = rank == 1 ? data.size() - 1 : data.size();
     try {
@@ -214,7 +265,7 @@ TEST_P(Peers, DifferentCallsAreAnErrorOnEveryRankThatNamesBoth) {
 TEST_P(Peers, AbortBreaksAllRanksAndNamesTheFirst) {
   const auto store = std::make_shared<store::HashStore>();
   RunRanks(world(), [&](int rank) {
-    const auto group = CreateProcessGroup(*store, TestOptions(rank, world(), GetParam().transport));
+    const auto group = CreateProcessGroup(*store, Options(rank));
     if (rank == 1) {
       group->Abort("step 7: out of memory");
     }

@@ -1,9 +1,8 @@
 #include "runtime/comm/kernels.h"
 
 #include <array>
-#ifdef DDP_X86_KERNELS
-#include <cpuid.h>
-#endif
+
+#include "runtime/comm/cpu.h"
 
 namespace ddp::rt::comm {
 
@@ -24,30 +23,16 @@ struct Variants {
   void Add(const char* name, ReduceFunction function) { all[count++] = {name, function}; }
 };
 
-#ifdef DDP_X86_KERNELS
-// Asked of the CPU itself: not every compiler's __builtin_cpu_supports knows the name.
-bool HasF16c() {
-  unsigned a = 0;
-  unsigned b = 0;
-  unsigned c = 0;
-  unsigned d = 0;
-  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
-}
-#endif
-
 // Best last.
 const Variants& Available() {
   static const Variants variants = [] {
     Variants v;
     v.Add("base", ReduceBase);
 #ifdef DDP_X86_KERNELS
-    __builtin_cpu_init();
-    const bool f16c = HasF16c();
-    if (__builtin_cpu_supports("avx2") && f16c) {
+    if (BestInstructionSet() >= InstructionSet::kAvx2) {
       v.Add("avx2", ReduceAvx2);
     }
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && f16c) {
+    if (BestInstructionSet() >= InstructionSet::kAvx512) {
       v.Add("avx512", ReduceAvx512);
     }
 #endif

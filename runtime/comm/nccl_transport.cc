@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "runtime/comm/cuda.h"
+#include "runtime/comm/hosts.h"
 #include "runtime/comm/scale_kernel.h"
 #include "runtime/comm/tcp_transport.h"
 
@@ -106,7 +107,7 @@ class NcclTransport final : public Transport {
         world_size_(options.world_size),
         device_(options.device),
         control_(control),
-        arrivals_(options.rank, std::move(sockets), control) {
+        arrivals_(options.rank, AllRanks(options.world_size), std::move(sockets), control) {
     CheckCuda(cudaSetDevice(device_), "choosing the device");
     int lowest = 0;
     int highest = 0;

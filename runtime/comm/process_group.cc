@@ -8,7 +8,10 @@
 #include <algorithm>
 #include <fstream>
 
+#include "runtime/base/log.h"
 #include "runtime/comm/cuda.h"
+#include "runtime/comm/hierarchical_transport.h"
+#include "runtime/comm/hosts.h"
 #include "runtime/comm/local_transport.h"
 #include "runtime/comm/mesh.h"
 #include "runtime/comm/nccl_transport.h"
@@ -50,7 +53,7 @@ Parts ConnectShm(store::Store& store, const GroupOptions& options) {
   Fd file = ShmTransport::ShareFile(options.rank, mesh.control, mesh_options.deadline);
   Parts parts;
   parts.control = std::make_unique<Control>(options.rank, std::move(mesh.control));
-  parts.transport = std::make_unique<ShmTransport>(options.rank, options.world_size,
+  parts.transport = std::make_unique<ShmTransport>(options.rank, AllRanks(options.world_size),
                                                    std::move(file), *parts.control);
   return parts;
 }
@@ -59,8 +62,25 @@ Parts ConnectTcp(store::Store& store, const GroupOptions& options) {
   Mesh mesh = ConnectTcpMesh(store, MeshOptionsOf(options, "tcp"));
   Parts parts;
   parts.control = std::make_unique<Control>(options.rank, std::move(mesh.control));
-  parts.transport =
-      std::make_unique<TcpTransport>(options.rank, std::move(mesh.data), *parts.control);
+  parts.transport = std::make_unique<TcpTransport>(options.rank, AllRanks(options.world_size),
+                                                   std::move(mesh.data), *parts.control);
+  return parts;
+}
+
+Parts ConnectHierarchical(store::Store& store, const GroupOptions& options, const Hosts& hosts) {
+  const std::size_t host = hosts.HostOf(options.rank);
+  const MeshOptions mesh_options = MeshOptionsOf(options, "shm+tcp");
+  MeshOptions within = mesh_options;
+  within.rank = static_cast<int>(hosts.PlaceOf(options.rank));
+  within.world_size = static_cast<int>(hosts.ranks[host].size());
+  within.key += fmt::format("/host/{}", host);
+  Fd file = ShmTransport::ShareFile(within.rank, ConnectUnixMesh(store, within).control,
+                                    mesh_options.deadline);
+  Mesh mesh = ConnectTcpMesh(store, mesh_options);
+  Parts parts;
+  parts.control = std::make_unique<Control>(options.rank, std::move(mesh.control));
+  parts.transport = std::make_unique<HierarchicalTransport>(options.rank, hosts, std::move(file),
+                                                            std::move(mesh.data), *parts.control);
   return parts;
 }
 
@@ -81,29 +101,58 @@ std::vector<std::string> Vote(store::Store& store, const GroupOptions& options, 
                          Deadline::In(options.init_timeout, "all ranks to choose a transport"));
 }
 
-// Shared memory if it works for all ranks; `why_not` says why it does not. Every rank comes to the
-// same answer, as each step is put to the vote.
-std::optional<Parts> TryShm(store::Store& store, const GroupOptions& options,
-                            std::string& why_not) {
-  const auto hosts = Vote(store, options, "host", HostIdentity());
-  const auto elsewhere = std::find_if(hosts.begin(), hosts.end(),
-                                      [&](const auto& host) { return host != hosts.front(); });
-  if (hosts.front().empty() || elsewhere != hosts.end()) {
-    why_not = hosts.front().empty()
-                  ? "rank 0 cannot tell its host"
-                  : fmt::format("rank {} is on another host (or network namespace) than rank 0",
-                                elsewhere - hosts.begin());
-    return std::nullopt;
-  }
+// What `connect` makes if it works for all ranks; `why_not` says why it does not. Every rank comes
+// to the same answer, as it is put to the vote.
+template <typename Connect>
+std::optional<Parts> Try(store::Store& store, const GroupOptions& options, const char* what,
+                         std::string& why_not, const Connect& connect) {
   std::optional<Parts> parts;
   std::string objection;
   try {
-    parts = ConnectShm(store, options);
+    parts = connect();
   } catch (const Error& e) {
     objection = e.what();
   }
-  why_not = FirstObjection(Vote(store, options, "shm-vote", objection));
-  return why_not.empty() ? std::move(parts) : std::nullopt;
+  why_not = FirstObjection(Vote(store, options, what, objection));
+  if (why_not.empty()) {
+    return parts;
+  }
+  Log(Level::kWarning, "no shared memory among ranks of one host: {}", why_not);
+  return std::nullopt;
+}
+
+// Shared memory among all ranks, or among those of each host; nothing, and why, if neither can be.
+std::optional<Parts> TrySharedMemory(store::Store& store, const GroupOptions& options,
+                                     std::string& why_not) {
+  const std::string mine = options.host_for_test.empty() ? HostIdentity() : options.host_for_test;
+  const Hosts hosts = GroupByHost(Vote(store, options, "host", mine));
+  if (hosts.count() == 1) {
+    auto parts =
+        Try(store, options, "shm-vote", why_not, [&] { return ConnectShm(store, options); });
+    if (parts) {
+      parts->description = fmt::format("shm: all {} ranks share this host", options.world_size);
+    }
+    return parts;
+  }
+  why_not = fmt::format("rank {} is on another host (or network namespace) than rank 0",
+                        hosts.ranks[1].front());
+  if (options.transport == TransportKind::kShm) {
+    return std::nullopt;
+  }
+  const std::string flat = WhyNotHierarchical(hosts);
+  if (!flat.empty()) {
+    why_not = fmt::format("{} hosts, and {}", hosts.count(), flat);
+    return std::nullopt;
+  }
+  auto parts = Try(store, options, "shm+tcp-vote", why_not,
+                   [&] { return ConnectHierarchical(store, options, hosts); });
+  if (parts) {
+    parts->description = fmt::format(
+        "shm+tcp: {} ranks on {} hosts share memory within each, and TCP carries one sum between "
+        "hosts",
+        options.world_size, hosts.count());
+  }
+  return parts;
 }
 
 Parts ConnectNccl(store::Store& store, const GroupOptions& options) {
@@ -140,9 +189,8 @@ Parts Connect(store::Store& store, const GroupOptions& options) {
   }
   std::string why_not = "it was asked for";
   if (options.transport != TransportKind::kTcp) {
-    if (auto shm = TryShm(store, options, why_not)) {
-      shm->description = fmt::format("shm: all {} ranks share this host", options.world_size);
-      return std::move(*shm);
+    if (auto shared = TrySharedMemory(store, options, why_not)) {
+      return std::move(*shared);
     }
   }
   if (options.transport == TransportKind::kShm) {

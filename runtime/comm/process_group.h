@@ -79,7 +79,8 @@ class ProcessGroup {
 
   virtual int rank() const = 0;
   virtual int world_size() const = 0;
-  // "shm", "tcp", "nccl", "none" (a world of one).
+  // "shm", "tcp", "shm+tcp" (several hosts, some with several ranks), "nccl", "none" (a world of
+  // one).
   virtual std::string_view transport() const = 0;
   // Which transport and why, for the log: "shm: all 2 ranks share this host".
   virtual const std::string& description() const = 0;
@@ -88,9 +89,12 @@ class ProcessGroup {
   virtual WorkPtr AllReduce(void* data, std::size_t count, DataType type, ReduceOp op,
                             OpOptions options) = 0;
   virtual WorkPtr Broadcast(void* data, std::size_t bytes, int root, OpOptions options) = 0;
-  // `out` holds world_size * bytes; rank r's part begins at r * bytes.
+  // `out` holds world_size * bytes; rank r's part begins at r * bytes. In place if `in` is this
+  // rank's part of `out`; no other overlap.
   virtual WorkPtr AllGather(const void* in, void* out, std::size_t bytes, OpOptions options) = 0;
-  // `in` holds world_size * count elements; this rank gets the reduction of its part. No overlap.
+  // `in` holds world_size * count elements; this rank gets the reduction of its part. In
+  // place if `out` is this rank's part of `in` (the other parts of `in` keep their values); no
+  // other overlap.
   virtual WorkPtr ReduceScatter(const void* in, void* out, std::size_t count, DataType type,
                                 ReduceOp op, OpOptions options) = 0;
   virtual WorkPtr Barrier(OpOptions options) = 0;
@@ -127,13 +131,15 @@ struct GroupOptions {
   int local_rank = 0;
   std::chrono::milliseconds init_timeout = std::chrono::minutes(5);
   std::chrono::milliseconds op_timeout = std::chrono::minutes(5);
+  // Equal for ranks that may share memory; "" = found out. Tests of several hosts set it.
+  std::string host_for_test;
   // Keys of this group in the store; a second group of the same ranks needs another name.
   std::string name = "default";
 };
 
 // Every rank calls it; returns when all are connected. kAuto: nccl in a CUDA build with a GPU on
-// every rank, else shm if all ranks prove that they share this host, else tcp. A transport asked
-// for by name that cannot be had is Error(kConfig) with the reason.
+// every rank, else shm if all ranks prove that they share this host, else shm+tcp if some do, else
+// tcp. A transport asked for by name that cannot be had is Error(kConfig) with the reason.
 std::unique_ptr<ProcessGroup> CreateProcessGroup(store::Store& store, const GroupOptions& options);
 
 }  // namespace ddp::rt::comm

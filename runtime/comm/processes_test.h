@@ -66,7 +66,7 @@ class ForkStore final : public store::Store {
       if (deadline.Expired()) {
         throw store::MissingKey(key, deadline);
       }
-      FutexWait(shared_->changes, seen, deadline);
+      FutexWait(shared_->changes, seen, deadline.at());
     }
   }
   std::optional<std::string> TryGet(const std::string& key) override {

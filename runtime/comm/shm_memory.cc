@@ -139,10 +139,10 @@ Mapping& Mapping::operator=(Mapping&& other) noexcept {
   return *this;
 }
 
-void FutexWait(std::atomic<std::uint32_t>& word, std::uint32_t value, const Deadline& deadline) {
+void FutexWait(std::atomic<std::uint32_t>& word, std::uint32_t value,
+               Deadline::Clock::time_point until) {
   const auto left =
-      std::chrono::duration_cast<std::chrono::nanoseconds>(deadline.at() - Deadline::Clock::now())
-          .count();
+      std::chrono::duration_cast<std::chrono::nanoseconds>(until - Deadline::Clock::now()).count();
   if (left <= 0) {
     return;
   }

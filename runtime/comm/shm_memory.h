@@ -45,8 +45,9 @@ void PunchSharedFile(const Fd& file, std::size_t offset, std::size_t size);
 
 std::size_t RoundUpToPage(std::size_t size);
 
-// Sleeps while the word has this value, until woken or the deadline; may wake for nothing.
-void FutexWait(std::atomic<std::uint32_t>& word, std::uint32_t value, const Deadline& deadline);
+// Sleeps while the word has this value, until woken or that moment; may wake for nothing.
+void FutexWait(std::atomic<std::uint32_t>& word, std::uint32_t value,
+               Deadline::Clock::time_point until);
 void FutexWakeAll(std::atomic<std::uint32_t>& word);
 
 }  // namespace ddp::rt::comm

@@ -107,8 +107,8 @@ std::size_t StagingBegin(int world_size) {
 
 }  // namespace
 
-Fd ShmTransport::ShareFile(int rank, const std::vector<Fd>& sockets, const Deadline& deadline) {
-  if (rank != 0) {
+Fd ShmTransport::ShareFile(int place, const std::vector<Fd>& sockets, const Deadline& deadline) {
+  if (place != 0) {
     return ReceiveDescriptor(sockets[0], deadline);
   }
   const auto world_size = static_cast<int>(sockets.size());
@@ -120,18 +120,19 @@ Fd ShmTransport::ShareFile(int rank, const std::vector<Fd>& sockets, const Deadl
   return file;
 }
 
-ShmTransport::ShmTransport(int rank, int world_size, Fd file, Control& control)
-    : rank_(rank),
-      world_size_(world_size),
+ShmTransport::ShmTransport(int place, std::vector<int> ranks, Fd file, Control& control)
+    : rank_(place),
+      ranks_(std::move(ranks)),
+      world_size_(static_cast<int>(ranks_.size())),
       file_(std::make_shared<const Fd>(std::move(file))),
       control_(control),
-      enough_cores_(Cores() >= static_cast<std::size_t>(world_size)),
-      spare_cores_(Cores() >= 2 * static_cast<std::size_t>(world_size)),
+      enough_cores_(Cores() >= ranks_.size()),
+      spare_cores_(Cores() >= 2 * ranks_.size()),
       arenas_(std::make_shared<Arenas>()) {
-  const std::size_t staging = StagingBegin<Header, Slot>(world_size);
+  const std::size_t staging = StagingBegin<Header, Slot>(world_size_);
   const std::size_t each = 2 * kHalf;
-  file_size_ = staging + static_cast<std::size_t>(world_size) * each;
-  ReserveSharedFile(*file_, staging + static_cast<std::size_t>(rank) * each, each);
+  file_size_ = staging + ranks_.size() * each;
+  ReserveSharedFile(*file_, staging + static_cast<std::size_t>(rank_) * each, each);
   shared_ = Mapping(*file_, 0, file_size_);
   header_ = reinterpret_cast<Header*>(shared_.data());
 }
@@ -151,17 +152,35 @@ ShmTransport::Step ShmTransport::Begin(const Call& call, std::chrono::nanosecond
   control_.Check();
   Step step{call, SignatureOf(call), Deadline::In(call.timeout, {}), waiting};
   if (call.kind == Kind::kAllReduce) {
-    const auto* const data = static_cast<const char*>(call.out);
-    const auto rank = static_cast<std::size_t>(rank_);
-    const std::scoped_lock lock(arenas_->mutex);
-    for (const Arenas::Arena& arena : arenas_->all) {
-      const char* const mine = arena.base + rank * arena.stride;
-      if (data >= mine && data + call.bytes() <= mine + arena.stride) {
-        step.signature.place = arena.offset + static_cast<std::size_t>(data - mine) + 1;
+    step.signature.place = PlaceOf(call.out, call.bytes());
+  }
+  return step;
+}
+
+std::uint64_t ShmTransport::PlaceOf(const void* data, std::size_t bytes) const {
+  const auto* const begin = static_cast<const char*>(data);
+  const auto rank = static_cast<std::size_t>(rank_);
+  const std::scoped_lock lock(arenas_->mutex);
+  for (const Arenas::Arena& arena : arenas_->all) {
+    const char* const mine = arena.base + rank * arena.stride;
+    if (begin >= mine && begin + bytes <= mine + arena.stride) {
+      return arena.offset + static_cast<std::size_t>(begin - mine) + 1;
+    }
+  }
+  return 0;
+}
+
+std::vector<char*> ShmTransport::Arrays(std::uint64_t place) const {
+  std::vector<char*> arrays(ranks_.size());
+  const std::scoped_lock lock(arenas_->mutex);
+  for (const Arenas::Arena& arena : arenas_->all) {
+    if (place - 1 >= arena.offset && place - 1 < arena.offset + arena.stride) {
+      for (std::size_t r = 0; r < arrays.size(); ++r) {
+        arrays[r] = arena.base + r * arena.stride + (place - 1 - arena.offset);
       }
     }
   }
-  return step;
+  return arrays;
 }
 
 bool ShmTransport::Passed(std::uint64_t barrier) const {
@@ -227,7 +246,8 @@ void ShmTransport::Await(const Step& step, std::uint64_t barrier) {
     }
     CheckPeers(step, barrier);
     header_->sleepers.fetch_add(1);
-    FutexWait(header_->doorbell, doorbell, step.deadline);
+    FutexWait(header_->doorbell, doorbell,
+              step.deadline.Expired() ? step.deadline.at() + step.patience : step.deadline.at());
     header_->sleepers.fetch_sub(1);
   }
 }
@@ -235,23 +255,30 @@ void ShmTransport::Await(const Step& step, std::uint64_t barrier) {
 void ShmTransport::CheckPeers(const Step& step, std::uint64_t barrier) {
   control_.Check();
   std::vector<int> missing;
-  for (int peer = 0; peer < world_size_; ++peer) {
-    if (slot(peer).barrier.load(std::memory_order_acquire) < barrier) {
-      if (control_.peer(peer) != Peer::kHere) {
-        control_.FailGone(peer, ShortName(step.call));
+  std::vector<int> excused;
+  for (std::size_t place = 0; place < ranks_.size(); ++place) {
+    if (slot(static_cast<int>(place)).barrier.load(std::memory_order_acquire) < barrier) {
+      if (control_.peer(ranks_[place]) != Peer::kHere) {
+        control_.FailGone(ranks_[place], ShortName(step.call));
       }
-      missing.push_back(peer);
+      (place < step.excused ? excused : missing).push_back(ranks_[place]);
     }
   }
-  if (step.deadline.Expired() && !Passed(barrier)) {
-    control_.Fail(DeadlineFailure(rank_, ShortName(step.call), step.deadline, missing));
+  const auto now = Deadline::Clock::now();
+  const auto& late = missing.empty() ? excused : missing;
+  const auto until =
+      step.deadline.at() + (missing.empty() ? step.patience : std::chrono::seconds(0));
+  if (now >= until && !Passed(barrier)) {
+    control_.Fail(DeadlineFailure(ranks_[static_cast<std::size_t>(rank_)], ShortName(step.call),
+                                  step.deadline, late));
   }
 }
 
 void ShmTransport::CheckSignatures(const Step& step) {
   for (int peer = 0; peer < world_size_; ++peer) {
     if (peer != rank_) {
-      CheckSignature(control_, rank_, step.signature, peer,
+      CheckSignature(control_, ranks_[static_cast<std::size_t>(rank_)], step.signature,
+                     ranks_[static_cast<std::size_t>(peer)],
                      slot(peer).signatures[step.call.sequence % 2]);
     }
   }
@@ -330,17 +357,7 @@ std::uint64_t ShmTransport::CommonPlace(const Step& step) const {
 void ShmTransport::AllReduceInPlace(Step& step, std::uint64_t place) {
   const Call& call = step.call;
   const std::size_t size = SizeOf(call.type);
-  std::vector<char*> arrays(static_cast<std::size_t>(world_size_));
-  {
-    const std::scoped_lock lock(arenas_->mutex);
-    for (const Arenas::Arena& arena : arenas_->all) {
-      if (place - 1 >= arena.offset && place - 1 < arena.offset + arena.stride) {
-        for (std::size_t r = 0; r < arrays.size(); ++r) {
-          arrays[r] = arena.base + r * arena.stride + (place - 1 - arena.offset);
-        }
-      }
-    }
-  }
+  const std::vector<char*> arrays = Arrays(place);
   const Part part = PartOf(call.count, size, rank_, world_size_);
   std::vector<void*> outs(arrays.size());
   std::transform(arrays.begin(), arrays.end(), outs.begin(),
@@ -434,14 +451,28 @@ void ShmTransport::ReduceScatter(Step& step) {
 std::unique_ptr<Buffer> ShmTransport::Allocate(const Call& call) {
   std::chrono::nanoseconds ignored{0};
   Step step = Begin(call, ignored);
-  const std::size_t stride = RoundUpToPage(std::max<std::size_t>(call.count, 1));
+  return Allocate(step, call.count);
+}
+
+std::unique_ptr<Buffer> ShmTransport::Allocate(Step& step, std::size_t bytes) {
+  const std::size_t stride = RoundUpToPage(std::max<std::size_t>(bytes, 1));
+  return std::make_unique<ArenaBuffer>(*this, Grow(step, stride), stride, bytes);
+}
+
+Mapping ShmTransport::MapForAll(Step& step, std::size_t stride) {
+  const std::size_t offset = Grow(step, stride);
+  ReserveSharedFile(*file_, offset + static_cast<std::size_t>(rank_) * stride, stride);
+  return {*file_, offset, stride * ranks_.size()};
+}
+
+std::size_t ShmTransport::Grow(Step& step, std::size_t stride) {
   const std::size_t offset = file_size_;
-  file_size_ += stride * static_cast<std::size_t>(world_size_);
+  file_size_ += stride * ranks_.size();
   if (rank_ == 0) {
     GrowSharedFile(*file_, file_size_);
   }
   Barrier(step);  // from here on the file is long enough
-  return std::make_unique<ArenaBuffer>(*this, offset, stride, call.count);
+  return offset;
 }
 
 }  // namespace ddp::rt::comm

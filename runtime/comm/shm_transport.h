@@ -22,25 +22,6 @@ namespace ddp::rt::comm {
 
 class ShmTransport final : public Transport {
  public:
-  // `file` is the same on all ranks: rank 0 creates it, see ShareFile.
-  ShmTransport(int rank, int world_size, Fd file, Control& control);
-  ~ShmTransport() override;
-
-  // Rank 0's new file reaches all ranks over the (Unix) control sockets, before Control watches
-  // them.
-  static Fd ShareFile(int rank, const std::vector<Fd>& sockets, const Deadline& deadline);
-
-  std::string_view name() const override { return "shm"; }
-  void Run(const Call& call, std::chrono::nanoseconds& waiting) override;
-  std::unique_ptr<Buffer> Allocate(const Call& call) override;
-  void Interrupt() override;
-  bool PrefersWaiter() const override { return !spare_cores_; }
-
- private:
-  struct Header;
-  struct Slot;
-  struct Arenas;
-  class ArenaBuffer;
   // A call under way.
   struct Step {
     const Call& call;
@@ -48,10 +29,46 @@ class ShmTransport final : public Transport {
     Deadline deadline;
     std::chrono::nanoseconds& waiting;
     bool arrived = false;  // its first barrier, which compares signatures, is behind
+    // At the deadline the first `excused` places may be held up by ranks elsewhere: this rank waits
+    // for them so much longer, for those to speak first who see which rank is late.
+    std::size_t excused = 0;
+    std::chrono::milliseconds patience{0};
   };
 
+  // `ranks` share the memory, this is the one at `place`; errors call them by these numbers. `file`
+  // is the same on all: the first creates it, see ShareFile.
+  ShmTransport(int place, std::vector<int> ranks, Fd file, Control& control);
+  ~ShmTransport() override;
+
+  // The first rank's new file reaches all over their Unix sockets, which nobody else reads yet.
+  static Fd ShareFile(int place, const std::vector<Fd>& sockets, const Deadline& deadline);
+
+  std::string_view name() const override { return "shm"; }
+  void Run(const Call& call, std::chrono::nanoseconds& waiting) override;
+  std::unique_ptr<Buffer> Allocate(const Call& call) override;
+  void Interrupt() override;
+  bool PrefersWaiter() const override { return !spare_cores_; }
+
+  // The steps of a call, for a transport that does more than these ranks.
   Step Begin(const Call& call, std::chrono::nanoseconds& waiting) const;
   void Barrier(Step& step);
+  std::unique_ptr<Buffer> Allocate(Step& step, std::size_t bytes);
+  // Memory in which each rank has `stride` bytes (whole pages), one after the other. Unlike a
+  // buffer's it is not given back while a rank has it: others may read on after this one has left.
+  Mapping MapForAll(Step& step, std::size_t stride);
+  // Where a buffer of Allocate has this memory, + 1; 0 if none has.
+  std::uint64_t PlaceOf(const void* data, std::size_t bytes) const;
+  // Where all ranks have this call's data in one buffer, + 1; 0 if they have not. After its
+  // barrier.
+  std::uint64_t CommonPlace(const Step& step) const;
+  // The arrays of all ranks at a place.
+  std::vector<char*> Arrays(std::uint64_t place) const;
+
+ private:
+  struct Header;
+  struct Slot;
+  struct Arenas;
+  class ArenaBuffer;
   bool Passed(std::uint64_t barrier) const;
   bool Spin(const Step& step, std::uint64_t barrier) const;
   void Await(const Step& step, std::uint64_t barrier);
@@ -75,12 +92,13 @@ class ShmTransport final : public Transport {
   void AllGather(Step& step);
   void ReduceScatter(Step& step);
 
+  // Makes the file longer by a stretch for each rank; where they begin.
+  std::size_t Grow(Step& step, std::size_t stride);
   Slot& slot(int rank) const;
-  // Where all ranks have this call's data in one arena, + 1; 0 if they have not.
-  std::uint64_t CommonPlace(const Step& step) const;
 
-  const int rank_;
-  const int world_size_;
+  const int rank_;  // the place in ranks_
+  const std::vector<int> ranks_;
+  const int world_size_;  // their number
   const std::shared_ptr<const Fd> file_;
   Control& control_;
   Mapping shared_;  // header, slots, staging areas

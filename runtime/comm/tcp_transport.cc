@@ -76,7 +76,7 @@ class TcpTransport::Exchange {
         control_(transport.control_),
         ours_(SignatureOf(call)),
         deadline_(Deadline::In(call.timeout, ShortName(call))),
-        limit_(deadline_),
+        limit_(Deadline::In(call.timeout + transport.moment_, deadline_.reason())),
         streams_(static_cast<std::size_t>(transport.world_size_)) {
     for (int p = 0; p < transport_.world_size_; ++p) {
       Stream& s = stream(p);
@@ -88,6 +88,7 @@ class TcpTransport::Exchange {
     }
   }
 
+  int number(int place) const { return transport_.ranks_[static_cast<std::size_t>(place)]; }
   Stream& stream(int peer) { return streams_[static_cast<std::size_t>(peer)]; }
   template <typename Each>
   void ForPeers(const Each& each) {
@@ -164,7 +165,7 @@ class TcpTransport::Exchange {
         return moved;
       }
       if (n < 0) {
-        control_.FailGone(peer, ShortName(call_));
+        control_.FailGone(number(peer), ShortName(call_));
       }
       s.out.done += static_cast<std::size_t>(n);
       moved = true;
@@ -193,12 +194,12 @@ class TcpTransport::Exchange {
         return moved;
       }
       if (n <= 0) {
-        control_.FailGone(peer, ShortName(call_));
+        control_.FailGone(number(peer), ShortName(call_));
       }
       s.in.done += static_cast<std::size_t>(n);
       moved = true;
       if (!s.checked && s.in.done >= sizeof(Signature)) {
-        CheckSignature(control_, transport_.rank_, ours_, peer, s.theirs);
+        CheckSignature(control_, number(transport_.rank_), ours_, number(peer), s.theirs);
         s.checked = true;
       } else if (s.checked) {
         return moved;  // let the others have their turn, and the reduction its data in cache
@@ -264,7 +265,7 @@ class TcpTransport::Exchange {
       entries.push_back({wants_in || wants_out ? s.fd : -1,
                          static_cast<short>((wants_in ? POLLIN : 0) | (wants_out ? POLLOUT : 0)),
                          0});
-      if ((wants_in || s.out.done < s.out.total) && control_.peer(p) != Peer::kHere) {
+      if ((wants_in || s.out.done < s.out.total) && control_.peer(number(p)) != Peer::kHere) {
         someone_ended = true;
         gone_ = gone_ >= 0 ? gone_ : p;
       }
@@ -275,7 +276,7 @@ class TcpTransport::Exchange {
       if (!grace_) {
         grace_ = Deadline::In(kGrace, "");
       } else if (grace_->Expired()) {
-        control_.FailGone(gone_, ShortName(call_));
+        control_.FailGone(number(gone_), ShortName(call_));
       }
       left = std::min(left, grace_->Left());
     }
@@ -302,7 +303,7 @@ class TcpTransport::Exchange {
       std::vector<int> ranks;
       ForPeers([&](int p, Stream& s) {
         if (s.in.done < std::min(s.in.total, incoming)) {
-          ranks.push_back(p);
+          ranks.push_back(number(p));
         }
       });
       return ranks;
@@ -315,7 +316,7 @@ class TcpTransport::Exchange {
       missing = behind(kUnlimited);
       ForPeers([&](int p, Stream& s) {
         if (s.in.done == s.in.total && s.out.done < s.out.total) {
-          missing.push_back(p);
+          missing.push_back(number(p));
         }
       });
       if (missing.size() > 1 && !extended_) {
@@ -325,7 +326,7 @@ class TcpTransport::Exchange {
         return;
       }
     }
-    control_.Fail(DeadlineFailure(transport_.rank_, ShortName(call_), deadline_, missing));
+    control_.Fail(DeadlineFailure(number(transport_.rank_), ShortName(call_), deadline_, missing));
   }
 
   TcpTransport& transport_;
@@ -347,8 +348,11 @@ class TcpTransport::Exchange {
   std::optional<Deadline> grace_;
 };
 
-TcpTransport::TcpTransport(int rank, std::vector<Fd> sockets, Control& control)
-    : rank_(rank),
+TcpTransport::TcpTransport(int place, std::vector<int> ranks, std::vector<Fd> sockets,
+                           Control& control, std::chrono::milliseconds moment)
+    : rank_(place),
+      ranks_(std::move(ranks)),
+      moment_(moment),
       world_size_(static_cast<int>(sockets.size())),
       sockets_(std::move(sockets)),
       control_(control),
@@ -420,6 +424,19 @@ void TcpTransport::Run(const Call& call, std::chrono::nanoseconds& waiting) {
 void TcpTransport::Agree(const Call& call, std::chrono::nanoseconds& waiting) {
   control_.Check();
   Exchange(*this, call).Loop(waiting);
+}
+
+void TcpTransport::GatherBlocks(const Call& call, const std::vector<iovec>& blocks,
+                                std::chrono::nanoseconds& waiting) {
+  control_.Check();
+  Exchange exchange(*this, call);
+  const iovec& own = blocks[static_cast<std::size_t>(rank_)];
+  exchange.ForPeers([&](int p, Stream& s) {
+    const iovec& theirs = blocks[static_cast<std::size_t>(p)];
+    s.out.Add(own.iov_base, own.iov_len);
+    s.in.Add(theirs.iov_base, theirs.iov_len);
+  });
+  exchange.Loop(waiting);
 }
 
 std::unique_ptr<Buffer> TcpTransport::Allocate(const Call& call) {

@@ -8,6 +8,8 @@
 // each element is summed by exactly one rank, in one order.
 #pragma once
 
+#include <sys/uio.h>
+
 #include <memory>
 #include <vector>
 
@@ -17,8 +19,11 @@ namespace ddp::rt::comm {
 
 class TcpTransport final : public Transport {
  public:
-  // sockets[r] leads to rank r; the own one is empty.
-  TcpTransport(int rank, std::vector<Fd> sockets, Control& control);
+  // `ranks` take part, this is the one at `place`; errors call them by these numbers. sockets[p]
+  // leads to the one at place p; the own one is empty. At a deadline this rank waits for a moment
+  // more, so that one who knows better who is late speaks first.
+  TcpTransport(int place, std::vector<int> ranks, std::vector<Fd> sockets, Control& control,
+               std::chrono::milliseconds moment = std::chrono::milliseconds(0));
   ~TcpTransport() override;
 
   std::string_view name() const override { return "tcp"; }
@@ -27,6 +32,9 @@ class TcpTransport final : public Transport {
   void Interrupt() override;
   // Only compares the signatures of a call: returns when all ranks are in it.
   void Agree(const Call& call, std::chrono::nanoseconds& waiting);
+  // Each rank sends its block to all others and gets theirs; the lengths may differ.
+  void GatherBlocks(const Call& call, const std::vector<iovec>& blocks,
+                    std::chrono::nanoseconds& waiting);
 
  private:
   struct Stream;
@@ -35,8 +43,10 @@ class TcpTransport final : public Transport {
   // Room for what the other ranks send of the own part; kept for the next call.
   char* Scratch(std::size_t bytes);
 
-  const int rank_;
-  const int world_size_;
+  const int rank_;  // the place in ranks_
+  const std::vector<int> ranks_;
+  const std::chrono::milliseconds moment_;
+  const int world_size_;  // their number
   const std::vector<Fd> sockets_;
   Control& control_;
   Fd interrupt_;

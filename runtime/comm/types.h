@@ -11,7 +11,7 @@ enum class DataType : std::uint8_t { kF32, kF64, kBF16, kF16, kI32, kI64 };
 // Sums are taken in the order of ranks: ((r0 + r1) + r2) + …, 16-bit floats in float, rounded once.
 // The mean multiplies that sum by 1/world (integers: divides, rounding towards zero). The maximum
 // is NaN where any rank has a NaN. So results are bit-equal on all ranks, in all runs, and the same
-// for tcp and shm.
+// for shm, tcp and both together.
 enum class ReduceOp : std::uint8_t { kSum, kMean, kMax };
 
 constexpr std::size_t SizeOf(DataType type) {

@@ -2,7 +2,7 @@
 # ddp_cuda_sources for .cu files. Everything compiles and links on a machine without a GPU.
 # Not enable_language(CUDA): its checks want a whole toolkit in one place, with static libraries that wheels lack.
 set(DDP_CUDA_ROOT ${DDP_CACHE}/cuda/nvidia CACHE PATH "Folder with cu13/ (nvcc, cudart) and nccl/")
-set(DDP_CUDA_ARCHITECTURES "80;90" CACHE STRING "GPU architectures to compile for; the last one also as PTX")
+set(DDP_CUDA_ARCHITECTURES "80;90;100" CACHE STRING "GPU architectures to compile for; the last one also as PTX")
 set(_cu ${DDP_CUDA_ROOT}/cu13)
 set(_nccl ${DDP_CUDA_ROOT}/nccl)
 if(NOT EXISTS ${_cu}/bin/nvcc OR NOT EXISTS ${_nccl}/lib/libnccl.so.2)

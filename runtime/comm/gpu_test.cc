@@ -37,7 +37,7 @@ class Gpu : public ::testing::TestWithParam<int> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Worlds, Gpu, ::testing::Values(1, 2));
+INSTANTIATE_TEST_SUITE_P(Worlds, Gpu, ::testing::Values(DDP_TEST_GPUS));
 
 TEST_P(Gpu, AllReduceOfEveryTypeIsNearTheReference) {
   Run([&](ProcessGroup& group) {
@@ -81,6 +81,56 @@ TEST_P(Gpu, BroadcastGatherAndScatterMoveTheRightParts) {
     EXPECT_EQ(host.back(), 1.0F);
     group.Barrier({"end"})->Wait();
   });
+}
+
+TEST_P(Gpu, ACallWaitsForWhatTheCallersStreamHasToDoFirst) {
+  Run([&](ProcessGroup& group) {
+    constexpr std::size_t kBytes = std::size_t{256} << 20;
+    constexpr int kFills = 50;
+    const auto buffer = group.Allocate(kBytes, {"slow"});
+    cudaStream_t stream = nullptr;
+    ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+    // Long enough that a collective which did not wait would see an earlier value.
+    for (int value = 1; value <= kFills; ++value) {
+      ASSERT_EQ(cudaMemsetAsync(buffer->data(), value, kBytes, stream), cudaSuccess);
+    }
+    OpOptions options{"after the fills"};
+    options.gpu_stream = stream;
+    group.AllReduce(buffer->data(), kBytes / 4, DataType::kI32, ReduceOp::kMax, options)->Wait();
+    std::int32_t last = 0;
+    ASSERT_EQ(cudaMemcpy(&last, static_cast<char*>(buffer->data()) + kBytes - sizeof(last),
+                         sizeof(last), cudaMemcpyDeviceToHost),
+              cudaSuccess);
+    EXPECT_EQ(last, kFills * 0x01010101);
+    cudaStreamDestroy(stream);
+  });
+}
+
+TEST_P(Gpu, AnAbortEndsAllWorksWithinABound) {
+  const auto store = std::make_shared<store::HashStore>();
+  RunRanks(GetParam(), [&](int rank) {
+    GroupOptions options = TestOptions(rank, GetParam(), TransportKind::kAuto);
+    options.gpu_memory = true;
+    options.local_rank = rank;
+    const auto group = CreateProcessGroup(*store, options);
+    const auto buffer = group->Allocate(std::size_t{64} << 20, {"aborted"});
+    group->Barrier({"all here"})->Wait();
+    const auto bound = Deadline::In(std::chrono::seconds(10), "the test");
+    group->Abort("the test aborts");
+    EXPECT_THROW(group
+                     ->AllReduce(buffer->data(), buffer->size() / 4, DataType::kF32, ReduceOp::kSum,
+                                 {"too late"})
+                     ->Wait(),
+                 Error);
+    group->Shutdown(std::chrono::seconds(5));
+    EXPECT_FALSE(bound.Expired());
+  });
+}
+
+TEST_P(Gpu, GroupsFollowOneAnotherInOneProcess) {
+  for (int i = 0; i < 3; ++i) {
+    Run([&](ProcessGroup& group) { group.Barrier({"again"})->Wait(); });
+  }
 }
 
 }  // namespace

@@ -7,10 +7,10 @@
 #include <cstring>
 #include <thread>
 
+#include "runtime/comm/arrivals.h"
 #include "runtime/comm/cuda.h"
-#include "runtime/comm/hosts.h"
+#include "runtime/comm/failures.h"
 #include "runtime/comm/scale_kernel.h"
-#include "runtime/comm/tcp_transport.h"
 
 namespace ddp::rt::comm {
 namespace {
@@ -52,10 +52,10 @@ ncclDataType_t NcclTypeOf(DataType type) {
 ncclRedOp_t NcclOpOf(ReduceOp op) { return op == ReduceOp::kMax ? ncclMax : ncclSum; }
 
 // Neither CUDA nor NCCL has a wait with a deadline, so that one is built from questions: quick ones
-// at first, then at most every half millisecond. `done` answers them.
+// at first, then every 50 us. `done` answers them.
 template <typename Done>
 bool PollUntil(const Deadline& deadline, const Done& done) {
-  constexpr std::chrono::microseconds kLongestPause(500);
+  constexpr std::chrono::microseconds kLongestPause(50);
   for (std::chrono::microseconds pause(5);; pause = std::min(pause * 2, kLongestPause)) {
     if (done()) {
       return true;
@@ -107,7 +107,7 @@ class NcclTransport final : public Transport {
         world_size_(options.world_size),
         device_(options.device),
         control_(control),
-        arrivals_(options.rank, AllRanks(options.world_size), std::move(sockets), control) {
+        arrivals_(options.rank, std::move(sockets), control) {
     CheckCuda(cudaSetDevice(device_), "choosing the device");
     int lowest = 0;
     int highest = 0;
@@ -135,8 +135,9 @@ class NcclTransport final : public Transport {
   // The device is current on the group's thread only.
   bool AnyThread() const override { return false; }
   void Run(const Call& call, std::chrono::nanoseconds& waiting) override {
+    control_.Check();
     CheckCuda(cudaSetDevice(device_), "choosing the device");
-    arrivals_.Agree(call, waiting);
+    const auto start = Deadline::Clock::now();
     const auto deadline = Deadline::In(call.timeout, ShortName(call));
     // What the caller has queued on its stream must be there first; see OpOptions::stream.
     if (call.ready != nullptr) {
@@ -145,27 +146,42 @@ class NcclTransport final : public Transport {
     }
     Launch(call);
     CheckCuda(cudaEventRecord(done_, stream_), "recording an event");
+    // Only now, so that the GPUs are at work meanwhile. A result is good once all ranks turn out to
+    // have made the same call.
+    arrivals_.Announce(call);
+    bool all_here = false;
     const bool finished = PollUntil(deadline, [&] {
+      if (!all_here && arrivals_.Complete()) {
+        all_here = true;
+        waiting += Deadline::Clock::now() - start;
+      }
+      if (all_here && Finished()) {
+        return true;  // also if a peer has ended since: it did its part
+      }
       CheckHealth(call);
-      return Finished();
+      return false;
     });
     if (!finished) {
-      Abort();
-      control_.Fail({rank_, ExitCode::kUnavailable,
-                     fmt::format("rank {}: NCCL had not finished {} after {}, although all ranks "
-                                 "had arrived",
-                                 rank_, ShortName(call), deadline.TimeoutText())});
+      FailLate(call, deadline);
     }
   }
 
   std::unique_ptr<Buffer> Allocate(const Call& call) override {
+    control_.Check();
     CheckCuda(cudaSetDevice(device_), "choosing the device");
-    std::chrono::nanoseconds ignored{0};
-    arrivals_.Agree(call, ignored);
+    const auto deadline = Deadline::In(call.timeout, ShortName(call));
+    arrivals_.Announce(call);
+    if (!PollUntil(deadline, [&] {
+          CheckHealth(call);
+          return arrivals_.Complete();
+        })) {
+      FailLate(call, deadline);
+    }
     return std::make_unique<DeviceBuffer>(call.count, comm_);
   }
 
-  void Interrupt() override { arrivals_.Interrupt(); }
+  // Nothing to wake: a running call looks at the control state every few microseconds.
+  void Interrupt() override {}
 
   std::shared_ptr<void> MarkReady(void* stream) override {
     CheckCuda(cudaSetDevice(device_), "choosing the device");
@@ -270,6 +286,18 @@ class NcclTransport final : public Transport {
     Settled("running");
   }
 
+  [[noreturn]] void FailLate(const Call& call, const Deadline& deadline) {
+    Abort();
+    const std::vector<int> missing = arrivals_.Missing();
+    if (!missing.empty()) {
+      control_.Fail(DeadlineFailure(rank_, ShortName(call), deadline, missing));
+    }
+    control_.Fail({rank_, ExitCode::kUnavailable,
+                   fmt::format("rank {}: NCCL had not finished {} after {}, although all ranks "
+                               "had arrived",
+                               rank_, ShortName(call), deadline.TimeoutText())});
+  }
+
   void Abort() {
     if (*comm_ != nullptr) {
       ncclCommAbort(*comm_);
@@ -298,7 +326,7 @@ class NcclTransport final : public Transport {
   const int world_size_;
   const int device_;
   Control& control_;
-  TcpTransport arrivals_;
+  Arrivals arrivals_;
   const Communicator comm_ = std::make_shared<ncclComm_t>(nullptr);
   cudaStream_t stream_ = nullptr;
   cudaEvent_t done_ = nullptr;

@@ -39,7 +39,7 @@ Resolved Resolve(const std::string& host, int port, int flags, int socktype = SO
                              &hints, &found);
   Resolved result;
   if (rc != 0) {
-    result.failure = fmt::format("the name does not resolve: {}",
+    result.failure = fmt::format("the name does not resolve to an IPv4 or IPv6 address: {}",
                                  rc == EAI_SYSTEM ? ErrnoText(errno) : gai_strerror(rc));
   } else {
     result.list.reset(found);
@@ -72,6 +72,13 @@ std::pair<Fd, std::string> TryAddress(const addrinfo& address, const Deadline& d
   return {std::move(fd), ""};
 }
 
+// "IPv6 ::1".
+std::string Describe(const addrinfo& address) {
+  char text[NI_MAXHOST] = "?";
+  getnameinfo(address.ai_addr, address.ai_addrlen, text, sizeof(text), nullptr, 0, NI_NUMERICHOST);
+  return fmt::format("{} {}", address.ai_family == AF_INET6 ? "IPv6" : "IPv4", text);
+}
+
 std::pair<Fd, std::string> TryHost(const std::string& host, int port, const Deadline& deadline) {
   const Resolved resolved = Resolve(host, port, 0);
   std::string last = resolved.failure;
@@ -80,7 +87,7 @@ std::pair<Fd, std::string> TryHost(const std::string& host, int port, const Dead
     if (fd) {
       return {std::move(fd), ""};
     }
-    last = std::move(failure);
+    last = fmt::format("{}: {}", Describe(*a), failure);
   }
   return {Fd(), last};
 }

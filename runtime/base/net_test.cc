@@ -65,7 +65,8 @@ TEST(Net, ConnectErrorNamesHostPortReasonAndLastFailure) {
       [&] { ConnectTcp("127.0.0.1", port, Deadline::In(milliseconds(100), "rank 0's store")); },
       ExitCode::kUnavailable);
   EXPECT_EQ(refused, "cannot reach 127.0.0.1:" + std::to_string(port) +
-                         " (rank 0's store): gave up after 0.1 s; last: Connection refused");
+                         " (rank 0's store): gave up after 0.1 s; last: IPv4 127.0.0.1: "
+                         "Connection refused");
   const std::string unknown = MessageOf(
       [&] { ConnectTcp("not a name", 1, Deadline::In(milliseconds(100), "rank 0's store")); },
       ExitCode::kUnavailable);

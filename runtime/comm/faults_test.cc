@@ -1,7 +1,9 @@
 // Ranks that are killed, stopped, late or gone: every other rank must end within a bound, and say
-// who it was. Real processes, both transports.
+// who it was. Real processes, all transports.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <array>
 
 #include "runtime/comm/numbers_test.h"
 #include "runtime/comm/process_group.h"
@@ -18,16 +20,28 @@ using ::testing::HasSubstr;
 
 constexpr int kUnavailable = static_cast<int>(ExitCode::kUnavailable);
 constexpr int kWorld = 3;
-// The bound that process_group.h states for a peer's death is one second; slow, loaded test
-// machines and sanitizers get some more.
+// What process_group.h states for a peer's death.
 constexpr seconds kDeathBound(5);
 
 Deadline Within(milliseconds time) { return Deadline::In(time, "the test"); }
 
-class Faults : public ::testing::TestWithParam<TransportKind> {
+struct Tested {
+  const char* name;
+  TransportKind kind;
+  std::array<const char*, kWorld> hosts;  // made up; "": the real one
+};
+
+void PrintTo(const Tested& tested, std::ostream* out) { *out << tested.name; }
+
+class Faults : public ::testing::TestWithParam<Tested> {
  protected:
+  GroupOptions Options(int rank) const {
+    GroupOptions options = TestOptions(rank, kWorld, GetParam().kind);
+    options.host_for_test = GetParam().hosts.at(static_cast<std::size_t>(rank));
+    return options;
+  }
   std::unique_ptr<ProcessGroup> Join(int rank, milliseconds op_timeout = seconds(30)) {
-    GroupOptions options = TestOptions(rank, kWorld, GetParam());
+    GroupOptions options = Options(rank);
     options.op_timeout = op_timeout;
     return CreateProcessGroup(store_, options);
   }
@@ -56,11 +70,13 @@ class Faults : public ::testing::TestWithParam<TransportKind> {
   Processes processes_{kWorld};
 };
 
-INSTANTIATE_TEST_SUITE_P(Transports, Faults,
-                         ::testing::Values(TransportKind::kTcp, TransportKind::kShm),
-                         [](const auto& tested) {
-                           return tested.param == TransportKind::kTcp ? "tcp" : "shm";
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Transports, Faults,
+    ::testing::Values(Tested{"tcp", TransportKind::kTcp, {"", "", ""}},
+                      Tested{"shm", TransportKind::kShm, {"", "", ""}},
+                      Tested{"hosts", TransportKind::kAuto, {"A", "A", "B"}},
+                      Tested{"more_hosts", TransportKind::kAuto, {"A", "B", "B"}}),
+    [](const auto& tested) { return tested.param.name; });
 
 struct Size {
   std::size_t floats;
@@ -205,7 +221,7 @@ TEST_P(Faults, ShutdownEndsAtItsDeadlineAlthoughAPeerNeverComes) {
 TEST_P(Faults, ARankOfAnotherAttemptIsRefused) {
   for (int rank = 0; rank < kWorld; ++rank) {
     processes_.Start(rank, [&] {
-      GroupOptions options = TestOptions(rank, kWorld, GetParam());
+      GroupOptions options = Options(rank);
       options.init_timeout = seconds(2);
       options.attempt = rank == 1 ? 7 : 1;
       CreateProcessGroup(store_, options);
@@ -215,7 +231,7 @@ TEST_P(Faults, ARankOfAnotherAttemptIsRefused) {
     const auto end = processes_.Wait(rank, Within(seconds(10)));
     ASSERT_TRUE(end) << "rank " << rank << " hangs";
     EXPECT_THAT(end->exit_code, AnyOf(kUnavailable, static_cast<int>(ExitCode::kConfig)));
-    if (rank == 1 && GetParam() == TransportKind::kTcp) {
+    if (rank == 1 && GetParam().kind == TransportKind::kTcp) {
       EXPECT_THAT(end->error, HasSubstr("rank 0 does not let this rank in"));
     }
   }

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <limits>
 #include <random>
+#include <thread>
 
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
@@ -239,6 +240,18 @@ void KeepAlive(const Fd& fd) {
   setsockopt(fd.get(), IPPROTO_TCP, TCP_KEEPCNT, &kProbes, sizeof(kProbes));
 }
 
+// The name may be known here a little later than on other hosts.
+std::string AwaitLocalAddress(const std::string& master, const Deadline& deadline) {
+  for (;;) {
+    std::string address = LocalAddressTowards(master);
+    if (!address.empty() || deadline.Expired()) {
+      return address;
+    }
+    constexpr Deadline::Milliseconds kPause(200);
+    std::this_thread::sleep_for(std::min(kPause, deadline.Left()));
+  }
+}
+
 std::pair<sockaddr_un, socklen_t> AbstractAddress(const std::string& name) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -253,10 +266,13 @@ Mesh ConnectTcpMesh(store::Store& store, const MeshOptions& options) {
   const std::string master = options.master_addr.empty() ? "127.0.0.1" : options.master_addr;
   std::string host = BareHost(master);
   if (options.rank != 0) {
-    host = LocalAddressTowards(master);
+    host = AwaitLocalAddress(master, options.deadline);
     if (host.empty()) {
-      throw Error(ExitCode::kUnavailable,
-                  fmt::format("no network interface of this host leads to rank 0 at '{}'", master));
+      throw Error(
+          ExitCode::kUnavailable,
+          fmt::format("no network interface of this host leads to rank 0 at '{}' (or the name "
+                      "does not resolve): gave up after {}",
+                      master, options.deadline.TimeoutText()));
     }
   }
   const Fd listener = ListenTcp(options.rank == 0 ? "" : host, 0, "");

@@ -9,7 +9,7 @@
 //
 // Failure: the first one breaks the group for good. Every work, running, queued or later, then
 // throws the same Error(kUnavailable) that names the rank that went first, on every rank:
-//   a process that ended (kill -9 included): within 1 s;
+//   a process that ended (kill -9 included): within 5 s, as a rule at once;
 //   a host or network that went silent: within 15 s on tcp;
 //   a rank that lives but does not come: at the operation's deadline, with the ranks missing.
 //

@@ -99,8 +99,8 @@ TEST_F(CliTest, SaysWhatIsWrong) {
   EXPECT_EQ(Cli({"status", "train", "--context", "nowhere"}).code, cli::kExitUnavailable);
 
   cluster_.Kubectl({"create", "serviceaccount", "nobody", "-n", namespace_});
-  std::string token = cluster_.Kubectl({"create", "token", "nobody", "-n", namespace_});
-  token.resize(token.find('\n'));
+  const std::string said = cluster_.Kubectl({"create", "token", "nobody", "-n", namespace_});
+  const std::string token = said.substr(0, said.find('\n'));
   const std::string kubeconfig = cluster_.OperatorKubeconfig();
   Json as_nobody = *json::Parse(ReadFile(kubeconfig));
   as_nobody["users"][0]["user"]["token"] = token;

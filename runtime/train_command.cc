@@ -3,7 +3,6 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <chrono>
@@ -14,6 +13,7 @@
 #include <sstream>
 #include <vector>
 
+#include "runtime/base/cores.h"
 #include "runtime/base/log.h"
 #include "runtime/checkpoint/folder.h"
 #include "runtime/comm/cuda.h"
@@ -21,6 +21,7 @@
 #include "runtime/data/find.h"
 #include "runtime/data/open.h"
 #include "runtime/health/health.h"
+#include "runtime/health/watchdog.h"
 #include "runtime/store/rendezvous.h"
 #include "runtime/train/board.h"
 #include "runtime/train/config.h"
@@ -34,6 +35,8 @@ namespace {
 constexpr std::chrono::seconds kShutdownTimeout(5);
 // From the result, good or bad, to the end of the program.
 constexpr std::chrono::seconds kLeaveWithin(15);
+// For the word about a stuck rank to reach the others.
+constexpr std::chrono::seconds kStuckEndsWithin(2);
 constexpr int kSignalExitBase = 128;  // as shells name a death by signal
 
 train::Config ReadConfig(const TrainArguments& arguments, const EnvReader& read) {
@@ -56,17 +59,6 @@ train::Config ReadConfig(const TrainArguments& arguments, const EnvReader& read)
   return train::ParseConfig(text.str(), arguments.config_file);
 }
 
-// The processor time that a container may use, in cores; nothing if it is not limited.
-std::optional<int> CgroupCores() {
-  std::ifstream file("/sys/fs/cgroup/cpu.max");
-  double quota = 0;
-  double period = 0;
-  if (file >> quota >> period && period > 0) {  // "max" is no number
-    return std::max(1, static_cast<int>(quota / period));
-  }
-  return std::nullopt;
-}
-
 int ThreadCount(const train::Config& config, const RankEnv& env, const EnvReader& read) {
   if (config.train.threads > 0) {
     return config.train.threads;
@@ -74,9 +66,7 @@ int ThreadCount(const train::Config& config, const RankEnv& env, const EnvReader
   if (read("OMP_NUM_THREADS")) {
     return at::get_num_threads();
   }
-  cpu_set_t set;
-  const int allowed = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
-  return std::max(1, std::min(allowed, CgroupCores().value_or(allowed)) / env.local_world_size);
+  return std::max(1, UsableCores() / env.local_world_size);
 }
 
 data::Datasets ReadDatasets(const train::Config& config) {
@@ -101,11 +91,12 @@ std::string CheckpointDir(const train::Config& config, const RankEnv& env) {
   return config.checkpoint.dir.empty() ? env.checkpoint_dir : config.checkpoint.dir;
 }
 
-// Only rank 0 has the folder: the others may not even see the volume.
+// Only rank 0 has the folder: the others may not even see the volume. But with a sharded optimizer
+// each saves its own part.
 std::unique_ptr<checkpoint::CheckpointFolder> PrepareFolder(const train::Config& config,
                                                             const RankEnv& env) {
   const std::string dir = CheckpointDir(config, env);
-  if (env.rank != 0) {
+  if (env.rank != 0 && (dir.empty() || !config.optimizer.sharded)) {
     return nullptr;
   }
   if (dir.empty()) {
@@ -207,13 +198,34 @@ int CodeOf(train::End end) {
   return kSignalExitBase + SIGTERM;
 }
 
-int TrainConnected(const train::RunContext& run, const Groups& groups,
-                   train::StopSignals& signals) {
+// What becomes of a rank whose training thread is stuck: the others hear of it, and it ends, as the
+// thread can't.
+health::Watchdog Watch(const train::RunContext& run, const Groups& groups,
+                       train::StopSignals& signals) {
+  const auto limit = [](int seconds) {
+    return health::Watchdog::StuckAfter(std::chrono::seconds(seconds));
+  };
+  const train::DistributedConfig& config = run.config.distributed;
+  return {run.board,
+          {.step = limit(config.timeout_seconds),
+           .evaluation = limit(config.evaluation_timeout_seconds),
+           .checkpoint = limit(config.checkpoint_timeout_seconds)},
+          [&groups, &signals](const std::string& what) {
+            for (comm::ProcessGroup* group : groups.all()) {
+              group->Abort(what);
+            }
+            signals.EndWithin(kStuckEndsWithin, static_cast<int>(ExitCode::kSoftware));
+          }};
+}
+
+int TrainConnected(const train::RunContext& run, const Groups& groups, train::StopSignals& signals,
+                   const health::Health& health) {
   // Outside of the try block: the others must hear of a failure before a save that runs has ended.
   std::unique_ptr<train::Trainer> trainer;
   try {
     trainer = std::make_unique<train::Trainer>(run);
     signals.Arm(std::chrono::seconds(run.config.train.stop_seconds));
+    const health::Watchdog watchdog = Watch(run, groups, signals);
     const int code = CodeOf(trainer->Run());
     signals.EndWithin(kLeaveWithin, code);
     for (comm::ProcessGroup* group : groups.all()) {
@@ -222,6 +234,7 @@ int TrainConnected(const train::RunContext& run, const Groups& groups,
     return code;
   } catch (const std::exception& e) {
     signals.EndWithin(kLeaveWithin, CodeOf(e));
+    health.TellWhereabouts();
     for (comm::ProcessGroup* group : groups.all()) {
       group->Abort(e.what());
     }
@@ -254,6 +267,7 @@ int TrainCommand(const TrainArguments& arguments, const EnvReader& read,
       env, {.init_timeout = std::chrono::seconds(config.distributed.init_timeout_seconds),
             .shutdown_timeout = kShutdownTimeout});
   const Groups groups = ConnectAll(config, env, rendezvous.store(), device);
+  board.SetTransport(std::string(groups.device().transport()));
   const Connected connected(health, rendezvous.store(), env);
   const int code = TrainConnected({.config = config,
                                    .data = datasets,
@@ -265,7 +279,7 @@ int TrainCommand(const TrainArguments& arguments, const EnvReader& read,
                                    .signals = signals,
                                    .board = board,
                                    .device = device},
-                                  groups, signals);
+                                  groups, signals, health);
   health.Disconnect();
   rendezvous.Shutdown();
   return code;

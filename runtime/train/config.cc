@@ -141,6 +141,7 @@ void Read(YamlSection section, CheckpointConfig& checkpoint) {
   section.Read("dir", checkpoint.dir);
   section.Read("everySteps", 0, kMany, checkpoint.every_steps);
   section.Read("keep", 1, 1000, checkpoint.keep);
+  section.ReadChoice("onFailure", {"continue", "fail"}, checkpoint.on_failure);
   section.Finish();
 }
 
@@ -152,6 +153,8 @@ void Read(YamlSection section, DistributedConfig& distributed) {
   section.Read("bucketMegabytes", 0.001, 100'000, distributed.bucket_megabytes);
   section.Read("initTimeoutSeconds", 1, kMaxSeconds, distributed.init_timeout_seconds);
   section.Read("timeoutSeconds", 1, kMaxSeconds, distributed.timeout_seconds);
+  section.Read("evaluationTimeoutSeconds", 1, kMaxSeconds, distributed.evaluation_timeout_seconds);
+  section.Read("checkpointTimeoutSeconds", 1, kMaxSeconds, distributed.checkpoint_timeout_seconds);
   section.Finish();
 }
 

@@ -82,6 +82,7 @@ struct CheckpointConfig {
   std::string dir;            // "" = DDP_CHECKPOINT_DIR; none = no checkpoints
   int64_t every_steps = 100;  // 0 = only at the end
   int keep = 2;
+  std::string on_failure = "continue";  // continue, fail: when one can't be saved
 };
 
 struct DistributedConfig {
@@ -91,7 +92,9 @@ struct DistributedConfig {
   bool sync_batch_norm = false;
   double bucket_megabytes = 25;
   int init_timeout_seconds = 300;
-  int timeout_seconds = 300;
+  int timeout_seconds = 300;  // of a step
+  int evaluation_timeout_seconds = 1800;
+  int checkpoint_timeout_seconds = 600;
 };
 
 struct Config {

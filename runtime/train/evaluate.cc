@@ -43,8 +43,10 @@ Evaluation Evaluate(const RunContext& run, Model& model, const data::Dataset& se
     sums[kCount] += count;
   }
   run.group
-      .AllReduce(sums.data(), sums.size(), comm::DataType::kF64, comm::ReduceOp::kSum,
-                 {.name = "evaluation"})
+      .AllReduce(
+          sums.data(), sums.size(), comm::DataType::kF64, comm::ReduceOp::kSum,
+          {.name = "evaluation",
+           .timeout = std::chrono::seconds(run.config.distributed.evaluation_timeout_seconds)})
       ->Wait();
   const int64_t count = set.size() * set.labels_per_sample();
   DDP_RT_CHECK(sums[kCount] == static_cast<double>(count), "every sample is evaluated once");

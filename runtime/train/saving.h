@@ -1,5 +1,6 @@
 // Checkpoints of a run: where it starts from, what is saved, and going back. Rank 0 reads and
-// writes; the others get what it has read. Owned by the training thread; calls are collective.
+// writes; the others get what it has read. With a sharded optimizer each rank reads and writes its
+// part of the optimizer's state itself. Owned by the training thread; calls are collective.
 #pragma once
 
 #include <optional>
@@ -34,19 +35,24 @@ class Saving {
   bool enabled() const { return enabled_; }
 
  private:
+  checkpoint::SaverOptions Options();
   bool Load();
   void RestoreState();
+  void RestoreOwnState();
+  bool writes_model() const { return run_.group.rank() == 0; }
   void CheckFinite(const Walk::Place& at) const;
   void CheckAlphabet(const at::Tensor& wanted) const;
 
   const RunContext& run_;
   std::vector<NamedTensor> model_;  // parameters, buffers, and of text the alphabet
   std::vector<NamedTensor> state_;
+  const bool sharded_;
+  std::optional<checkpoint::ShardExchange> shards_;
   std::optional<checkpoint::Saver> saver_;
   std::optional<checkpoint::Loaded> loaded_;
-  bool enabled_ = false;  // known on all ranks
-  bool found_ = false;    // a checkpoint to resume from; the same
-  int64_t saved_step_ = -1;
+  bool enabled_ = false;     // known on all ranks
+  bool found_ = false;       // a checkpoint to resume from; the same
+  int64_t saved_step_ = -1;  // the newest checkpoint's; without shards of rank 0 only
 };
 
 }  // namespace ddp::rt::train

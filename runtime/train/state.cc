@@ -9,6 +9,7 @@
 #include <string>
 
 #include "runtime/base/error.h"
+#include "runtime/checkpoint/pieces.h"
 
 namespace ddp::rt::train {
 namespace {
@@ -89,6 +90,44 @@ void Restore(const std::vector<TensorView>& from, const std::string& where,
   if (!by_name.empty()) {
     Mismatch(where, fmt::format("the config has no tensor '{}'", by_name.begin()->first));
   }
+}
+
+void RestorePieces(const std::vector<TensorView>& whole, const std::string& where,
+                   const std::vector<NamedTensor>& to) {
+  std::map<std::string_view, const TensorView*> by_name;
+  for (const TensorView& view : whole) {
+    by_name[view.name] = &view;
+  }
+  std::vector<TensorView> views;
+  for (const NamedTensor& item : to) {
+    const auto piece = checkpoint::ParsePieceName(item.name);
+    const auto found = by_name.find(piece ? piece->whole : std::string_view(item.name));
+    if (found == by_name.end()) {
+      continue;  // Restore says so
+    }
+    TensorView view = *found->second;
+    view.name = item.name;
+    if (piece) {
+      const size_t size = checkpoint::ElementSize(view.type);
+      const auto end = static_cast<size_t>(piece->end) * size;
+      if (end > view.elements.size()) {
+        Mismatch(where, fmt::format("its tensor '{}' is {}, too small for '{}'", piece->whole,
+                                    Describe(*found->second), item.name));
+      }
+      const auto begin = static_cast<size_t>(piece->begin) * size;
+      view.elements = view.elements.subspan(begin, end - begin);
+      view.shape = {piece->end - piece->begin};
+    }
+    views.push_back(std::move(view));
+  }
+  Restore(views, where, to);
+}
+
+bool HasAll(const std::vector<TensorView>& from, const std::vector<NamedTensor>& to) {
+  return std::all_of(to.begin(), to.end(), [&](const NamedTensor& item) {
+    return std::any_of(from.begin(), from.end(),
+                       [&](const TensorView& view) { return view.name == item.name; });
+  });
 }
 
 void BroadcastTensors(comm::ProcessGroup& group, const std::vector<NamedTensor>& tensors) {

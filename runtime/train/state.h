@@ -17,6 +17,13 @@ std::vector<checkpoint::TensorView> Views(const std::vector<NamedTensor>& tensor
 void Restore(const std::vector<checkpoint::TensorView>& from, const std::string& where,
              const std::vector<NamedTensor>& to);
 
+// The same for a list in which some are pieces, "average.fc.weight[begin:end]", from whole tensors.
+void RestorePieces(const std::vector<checkpoint::TensorView>& whole, const std::string& where,
+                   const std::vector<NamedTensor>& to);
+
+// Whether `from` has a tensor of each name.
+bool HasAll(const std::vector<checkpoint::TensorView>& from, const std::vector<NamedTensor>& to);
+
 // Gives all ranks rank 0's values.
 void BroadcastTensors(comm::ProcessGroup& group, const std::vector<NamedTensor>& tensors);
 

@@ -39,6 +39,17 @@ void StepLog::StepDone(const Walk::Place& done, const data::StepPlan& plan,
   board.learning_rate = learning_rate;
   board.last_step_time = UnixTime();
   board.step_seconds.Observe(Seconds(took).count());
+  board.data_wait_seconds.Observe(Seconds(report.data_wait).count());
+  board.forward_seconds.Observe(Seconds(report.forward).count());
+  board.backward_seconds.Observe(Seconds(report.backward).count());
+  board.exposed_communication_seconds.Observe(Seconds(report.exposed).count());
+  board.optimizer_seconds.Observe(Seconds(report.optimizer).count());
+  if (report.gradient_norm) {
+    board.gradient_norm = *report.gradient_norm;
+  }
+  if (report.skipped) {
+    board.skipped_steps.fetch_add(1, std::memory_order_relaxed);
+  }
   board.samples.fetch_add(plan.samples.size(), std::memory_order_relaxed);
   const comm::Stats stats = run_.device_group.stats();
   board.wait_seconds = Seconds(stats.waiting).count();

@@ -73,11 +73,6 @@ Trainer::Trainer(const RunContext& run)
                 "train.nonFinite is rollback, but there are no checkpoints to go back to: set "
                 "checkpoint.dir or DDP_CHECKPOINT_DIR");
   }
-  if (saving_.enabled() && config_.optimizer.sharded) {
-    throw Error(ExitCode::kConfig,
-                "optimizer.sharded does not go with checkpoints yet: leave out checkpoint.dir and "
-                "DDP_CHECKPOINT_DIR, or optimizer.sharded");
-  }
   stepper_ = std::make_unique<Stepper>(run_, *model_);
   saving_.ResumeState(stepper_->state());
   MakeWalkAndLoader(start);
@@ -97,11 +92,12 @@ void Trainer::MakeWalkAndLoader(const Walk::Place& start) {
                    *walk_);
   loader_.emplace(
       *run_.data.train, [this] { return planner_->Next(); },
-      data::LoaderOptions{
-          .threads = config_.data.loader_threads,
-          .ahead = config_.data.prefetch_steps,
-          .pinned = run_.device.is_cuda(),
-          .timeout = std::chrono::seconds(config_.distributed.timeout_seconds) * 4 / 5});
+      data::LoaderOptions{.threads = config_.data.loader_threads,
+                          .ahead = config_.data.prefetch_steps,
+                          .pinned = run_.device.is_cuda(),
+                          .timeout = std::chrono::milliseconds(std::chrono::seconds(
+                                         config_.distributed.timeout_seconds)) *
+                                     4 / 5});
 }
 
 End Trainer::Run() {
@@ -117,7 +113,7 @@ End Trainer::Run() {
         walk_->at().step);
     return saving_.enabled() ? End::kStoppedWithCheckpoint : End::kStoppedWithout;
   }
-  stepper_->replicas().VerifyReplicas();
+  VerifyReplicas();
   saving_.Finish();
   PrintResult();
   PrintSample();
@@ -167,7 +163,7 @@ void Trainer::AfterStep(bool stop, double learning_rate) {
         stepper_->replicas().ParameterHash(), loss_);
   }
   if (every(config_.train.verify_every_steps)) {
-    stepper_->replicas().VerifyReplicas();
+    VerifyReplicas();
   }
   if (every(config_.train.evaluate_every_steps) && walk_->at().cursor > 0 && !walk_->done()) {
     MidEpoch();
@@ -175,6 +171,17 @@ void Trainer::AfterStep(bool stop, double learning_rate) {
   if (every(config_.checkpoint.every_steps) || stop || walk_->done()) {
     stepper_->ShareBuffers();
     saving_.Save(walk_->at(), learning_rate);
+  }
+}
+
+// A mismatch ends the run: from then on the ranks would train different models.
+void Trainer::VerifyReplicas() {
+  run_.board.hash_checks.fetch_add(1, std::memory_order_relaxed);
+  try {
+    stepper_->replicas().VerifyReplicas();
+  } catch (const Error&) {
+    run_.board.hash_mismatches.fetch_add(1, std::memory_order_relaxed);
+    throw;
   }
 }
 

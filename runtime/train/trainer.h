@@ -32,6 +32,7 @@ class Trainer {
   void MakeWalkAndLoader(const Walk::Place& start);
   bool Step();
   void AfterStep(bool stop, double learning_rate);
+  void VerifyReplicas();
   Evaluation EvaluateNow();
   void EndOfEpoch();
   void MidEpoch();

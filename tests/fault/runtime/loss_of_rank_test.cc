@@ -54,7 +54,8 @@ TEST_P(LossOfRank, KilledIsNoticedAndNamed) {
 TEST_P(LossOfRank, StoppedIsNoticedAtTheDeadline) {
   const TempFolder temp;
   const int lost = GetParam();
-  Job job(temp.path(), 2, std::string(kLong) + "distributed: {timeoutSeconds: 2}\n");
+  Job job(temp.path(), 2,
+          std::string(kLong) + "distributed: {timeoutSeconds: 2, checkpointTimeoutSeconds: 2}\n");
   job.Start();
   ASSERT_TRUE(job.rank(0).WaitFor("saved checkpoint")) << job.logs();
   job.rank(lost).Signal(SIGSTOP);

@@ -132,7 +132,7 @@ struct GroupOptions {
   std::chrono::milliseconds init_timeout = std::chrono::minutes(5);
   std::chrono::milliseconds op_timeout = std::chrono::minutes(5);
   // Equal for ranks that may share memory; "" = found out. Tests of several hosts set it.
-  std::string host_for_test;
+  std::string host_for_test = {};
   // Keys of this group in the store; a second group of the same ranks needs another name.
   std::string name = "default";
 };

@@ -20,6 +20,11 @@ using Json = nlohmann::json;
 // input can exhaust the stack.
 base::Result<Json> Parse(std::string_view text);
 
+// As Parse, but members with one of these names are left out, wherever they stand, and cost no
+// memory: what nobody reads of a large object.
+using Names = std::vector<std::string_view>;
+base::Result<Json> ParseWithout(std::string_view text, const Names& names);
+
 // Every document of a YAML (or JSON) text, by the rules of YAML 1.2's JSON schema as Kubernetes
 // reads it: quoted scalars are strings, `on`/`yes` are strings, 0123 is the number 123. Empty
 // documents are skipped. kInvalid, with line and column, for: bad syntax, a key given twice,

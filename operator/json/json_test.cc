@@ -22,5 +22,27 @@ TEST(Json, FindsByPath) {
   EXPECT_EQ(Find(pod, {"spec", "x", "y"}), nullptr);
 }
 
+TEST(Json, LeavesOutWhatNobodyReads) {
+  const struct {
+    const char* text;
+    const char* left;
+  } kRows[] = {
+      {R"({"a":1,"x":2,"b":{"x":[1,{"a":2}],"c":[]}})", R"({"a":1,"b":{"c":[]}})"},
+      {R"([{"x":{}},{"x":null,"y":"z"},3.5,-1,true])", R"([{},{"y":"z"},3.5,-1,true])"},
+      {R"({"x":{"x":{"x":1}},"a":{"b":[[1,2],{"c":{}}]}})", R"({"a":{"b":[[1,2],{"c":{}}]}})"},
+      {R"("x")", R"("x")"},
+      {"null", "null"},
+  };
+  for (const auto& row : kRows) {
+    const auto parsed = ParseWithout(row.text, {"x"});
+    ASSERT_TRUE(parsed) << row.text;
+    EXPECT_EQ(Dump(*parsed), row.left);
+  }
+  for (const char* bad : {"", "{", "{\"x\":}", "[1,]", "nul"}) {
+    EXPECT_FALSE(ParseWithout(bad, {"x"})) << bad;
+  }
+  EXPECT_FALSE(ParseWithout(std::string(100'000, '['), {"x"}));
+}
+
 }  // namespace
 }  // namespace ddp::json

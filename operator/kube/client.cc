@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <utility>
 
 namespace ddp::kube {
@@ -10,6 +11,9 @@ namespace {
 using json::Json;
 
 constexpr const char* kJsonType = "application/json";
+// A server that has never heard of it sends the whole object.
+constexpr const char* kMetadataOnly =
+    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
 std::string PercentEncode(std::string_view text) {
   std::string out;
@@ -85,6 +89,47 @@ HttpRequest Request(std::string method, std::string target, std::string content_
   return request;
 }
 
+ApiResult<HttpResponse> Judge(base::Result<HttpResponse> response) {
+  if (!response) {
+    return NoAnswer(response.error());
+  }
+  if (response->status < 200 || response->status >= 300) {
+    return ParseApiError(response->status, response->body, response->retry_after);
+  }
+  return *std::move(response);
+}
+
+ApiResult<Json> ReadJson(const std::string& name, const ApiResult<HttpResponse>& response,
+                         const json::Names& leave_out = {}) {
+  if (!response) {
+    return response.error();
+  }
+  auto body = leave_out.empty() ? json::Parse(response->body)
+                                : json::ParseWithout(response->body, leave_out);
+  if (!body) {
+    return NoAnswer({base::ErrorCode::kInternal,
+                     fmt::format("{}: the answer is {}", name, body.error().message)});
+  }
+  return *std::move(body);
+}
+
+HttpRequest CreateRequest(const Resource& resource, std::string_view name_space, const Json& object,
+                          const std::string& manager) {
+  return Request(
+      "POST",
+      ResourcePath(resource, name_space) + "?fieldValidation=Strict&fieldManager=" + manager,
+      kJsonType, json::Dump(object));
+}
+
+HttpRequest UpdateRequest(const Resource& resource, std::string_view name_space,
+                          std::string_view name, const Json& object, std::string_view subresource,
+                          const std::string& manager) {
+  return Request("PUT",
+                 ResourcePath(resource, name_space, name, subresource) +
+                     "?fieldValidation=Strict&fieldManager=" + manager,
+                 kJsonType, json::Dump(object));
+}
+
 ApiResult<base::Done> IgnoreGone(const ApiResult<Json>& result) {
   if (!result && result.error().code != base::ErrorCode::kNotFound) {
     return result.error();
@@ -112,41 +157,37 @@ std::string ResourcePath(const Resource& resource, std::string_view name_space,
   return path;
 }
 
-ApiResult<HttpResponse> Client::Perform(HttpRequest request, const Exchange& exchange) {
+HttpRequest Client::Prepared(HttpRequest request) const {
   request.deadline = deadline_;
-  for (int attempt = 0;; ++attempt) {
-    request.bearer = token_ != nullptr ? token_->Token() : "";
-    auto response = exchange(request);
-    if (observer_) {
-      observer_(request.method, response ? std::to_string(response->status) : "<error>");
-    }
-    if (!response) {
-      return NoAnswer(response.error());
-    }
-    if (response->status == 401 && attempt == 0 && token_ != nullptr &&
-        token_->Refused(request.bearer)) {
-      continue;
-    }
-    if (response->status < 200 || response->status >= 300) {
-      return ParseApiError(response->status, response->body, response->retry_after);
-    }
-    return *std::move(response);
+  request.bearer = token_ != nullptr ? token_->Token() : "";
+  return request;
+}
+
+void Client::Observe(const HttpRequest& request, const base::Result<HttpResponse>& response) const {
+  if (observer_) {
+    observer_(request.method, response ? std::to_string(response->status) : "<error>");
   }
 }
 
-ApiResult<Json> Client::SendJson(HttpRequest request, std::stop_token stop) {
+ApiResult<HttpResponse> Client::Perform(HttpRequest request, const Exchange& exchange) {
+  for (int attempt = 0;; ++attempt) {
+    request = Prepared(std::move(request));
+    auto response = exchange(request);
+    Observe(request, response);
+    if (response && response->status == 401 && attempt == 0 && token_ != nullptr &&
+        token_->Refused(request.bearer)) {
+      continue;
+    }
+    return Judge(std::move(response));
+  }
+}
+
+ApiResult<Json> Client::SendJson(HttpRequest request, std::stop_token stop,
+                                 const json::Names& leave_out) {
   const std::string name = request.method + " " + request.target;
-  auto response = Perform(std::move(request),
-                          [&](const HttpRequest& built) { return transport_->Send(built, stop); });
-  if (!response) {
-    return response.error();
-  }
-  auto body = json::Parse(response->body);
-  if (!body) {
-    return NoAnswer({base::ErrorCode::kInternal,
-                     fmt::format("{}: the answer is {}", name, body.error().message)});
-  }
-  return *std::move(body);
+  const auto response = Perform(
+      std::move(request), [&](const HttpRequest& built) { return transport_->Send(built, stop); });
+  return ReadJson(name, response, leave_out);
 }
 
 ApiResult<Json> Client::Get(const Resource& resource, std::string_view name_space,
@@ -164,8 +205,8 @@ ApiResult<ListPage> Client::List(const Resource& resource, std::string_view name
   query.Add("limit", std::to_string(options.limit));
   query.Add("continue", options.continue_token);
   query.Add(options.selection);
-  auto body =
-      SendJson(Request("GET", ResourcePath(resource, name_space) + query.text()), std::move(stop));
+  auto body = SendJson(Request("GET", ResourcePath(resource, name_space) + query.text()),
+                       std::move(stop), options.leave_out);
   if (!body) {
     return body.error();
   }
@@ -181,20 +222,47 @@ ApiResult<ListPage> Client::List(const Resource& resource, std::string_view name
 
 ApiResult<Json> Client::Create(const Resource& resource, std::string_view name_space,
                                const Json& object, std::stop_token stop) {
-  return SendJson(Request("POST",
-                          ResourcePath(resource, name_space) +
-                              "?fieldValidation=Strict&fieldManager=" + field_manager_,
-                          kJsonType, json::Dump(object)),
-                  std::move(stop));
+  return SendJson(CreateRequest(resource, name_space, object, field_manager_), std::move(stop));
+}
+
+void Client::CreateMany(size_t count, const std::function<Creation(size_t)>& make, size_t at_once,
+                        std::stop_token stop,
+                        const std::function<bool(size_t, ApiResult<Json>)>& on_answer) {
+  std::map<size_t, HttpRequest> sent;  // by index, until answered
+  transport_->SendMany(
+      count,
+      [&](size_t i) {
+        const Creation creation = make(i);
+        HttpRequest request =
+            CreateRequest(*creation.resource, creation.name_space, creation.object, field_manager_);
+        request.accept = kMetadataOnly;
+        return sent[i] = Prepared(std::move(request));
+      },
+      at_once, stop,
+      [&](size_t i, base::Result<HttpResponse> response) {
+        HttpRequest request = std::move(sent.extract(i).mapped());
+        Observe(request, response);
+        if (response && response->status == 401 && token_ != nullptr &&
+            token_->Refused(request.bearer)) {
+          return on_answer(i, SendJson(std::move(request), stop));
+        }
+        const std::string name = request.method + " " + request.target;
+        return on_answer(i, ReadJson(name, Judge(std::move(response))));
+      });
+}
+
+ApiResult<Json> Client::UpdateStatus(const Resource& resource, std::string_view name_space,
+                                     std::string_view name, const Json& object,
+                                     std::stop_token stop) {
+  HttpRequest request = UpdateRequest(resource, name_space, name, object, "status", field_manager_);
+  request.accept = kMetadataOnly;
+  return SendJson(std::move(request), std::move(stop));
 }
 
 ApiResult<Json> Client::Update(const Resource& resource, std::string_view name_space,
                                std::string_view name, const Json& object,
                                std::string_view subresource, std::stop_token stop) {
-  return SendJson(Request("PUT",
-                          ResourcePath(resource, name_space, name, subresource) +
-                              "?fieldValidation=Strict&fieldManager=" + field_manager_,
-                          kJsonType, json::Dump(object)),
+  return SendJson(UpdateRequest(resource, name_space, name, object, subresource, field_manager_),
                   std::move(stop));
 }
 
@@ -238,6 +306,10 @@ ApiResult<base::Done> Client::Watch(const Resource& resource, std::string_view n
   query.Add("watch", "true");
   query.Add("allowWatchBookmarks", "true");
   query.Add("resourceVersion", options.resource_version);
+  if (options.initial_events) {
+    query.Add("sendInitialEvents", "true");
+    query.Add("resourceVersionMatch", "NotOlderThan");
+  }
   query.Add("timeoutSeconds", std::to_string(options.timeout_seconds));
   query.Add(options.selection);
   auto response =

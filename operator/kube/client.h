@@ -41,6 +41,7 @@ struct ListOptions {
   Selection selection;
   int limit = 500;
   std::string continue_token;
+  json::Names leave_out;  // of each item
 };
 
 struct ListPage {
@@ -59,6 +60,8 @@ struct WatchOptions {
   Selection selection;
   std::string resource_version;
   int timeout_seconds = 300;  // when the server ends it cleanly
+  // Begins with what is there, then a bookmark that says so; resource_version is empty.
+  bool initial_events = false;
 };
 
 struct LogOptions {
@@ -91,6 +94,21 @@ class Client {
   // With strict field validation: an unknown or doubled field is kInvalid, not dropped.
   ApiResult<json::Json> Create(const Resource& resource, std::string_view name_space,
                                const json::Json& object, std::stop_token stop = {});
+  // Several of them, the i-th made by `make` when its turn comes, at most `at_once` under way; the
+  // answers, in the order in which they arrive, hold the objects' metadata only. When on_answer
+  // returns false no more are begun.
+  struct Creation {
+    const Resource* resource = nullptr;
+    std::string name_space;
+    json::Json object;
+  };
+  void CreateMany(size_t count, const std::function<Creation(size_t)>& make, size_t at_once,
+                  std::stop_token stop,
+                  const std::function<bool(size_t, ApiResult<json::Json>)>& on_answer);
+  // The answer holds the object's metadata only.
+  ApiResult<json::Json> UpdateStatus(const Resource& resource, std::string_view name_space,
+                                     std::string_view name, const json::Json& object,
+                                     std::stop_token stop = {});
   ApiResult<json::Json> Update(const Resource& resource, std::string_view name_space,
                                std::string_view name, const json::Json& object,
                                std::string_view subresource = "", std::stop_token stop = {});
@@ -132,7 +150,10 @@ class Client {
  private:
   using Exchange = std::function<base::Result<HttpResponse>(const HttpRequest&)>;
   ApiResult<HttpResponse> Perform(HttpRequest request, const Exchange& exchange);
-  ApiResult<json::Json> SendJson(HttpRequest request, std::stop_token stop);
+  HttpRequest Prepared(HttpRequest request) const;
+  void Observe(const HttpRequest& request, const base::Result<HttpResponse>& response) const;
+  ApiResult<json::Json> SendJson(HttpRequest request, std::stop_token stop,
+                                 const json::Names& leave_out = {});
 
   std::shared_ptr<HttpTransport> transport_;
   std::shared_ptr<TokenSource> token_;

@@ -156,6 +156,34 @@ TEST(Client, ReadsTheTokenAgainOn401AndTriesOnce) {
   EXPECT_EQ(always.seen().size(), 1U);
 }
 
+TEST(Client, CreatesManyAndStopsAtTheFirstThatTheCallerDislikes) {
+  std::atomic<int> count{0};
+  Recorder server([&](FakeConnection& connection, const SeenRequest& request) {
+    if (request.headers.at("Authorization") != "Bearer new") {
+      connection.Reply(401, "{}");
+    } else {
+      connection.Reply(++count == 3 ? 422 : 201, R"({"metadata":{"uid":"u"}})");
+    }
+  });
+  Client client(Transport(server.url()), std::make_shared<SwitchingToken>());
+  std::vector<bool> good;
+  client.CreateMany(
+      10,
+      [](size_t i) {
+        return Client::Creation{&kPods, "ns", {{"rank", i}}};
+      },
+      4, {},
+      [&](size_t /*i*/, const ApiResult<json::Json>& answer) {
+        good.push_back(answer.has_value());
+        return answer.has_value();
+      });
+  EXPECT_EQ(good, (std::vector<bool>{true, true, false}));
+  const auto seen = server.seen();
+  ASSERT_EQ(seen.size(), 4U);
+  EXPECT_EQ(seen[0].body, seen[1].body) << "the first is sent again";
+  EXPECT_THAT(seen[1].headers.at("Accept"), HasSubstr("PartialObjectMetadata"));
+}
+
 TEST(Client, ATotalDeadlineHoldsAgainstASlowTrickle) {
   FakeServer server([](FakeConnection& connection) {
     connection.ReadRequest();

@@ -1,6 +1,7 @@
 #include "operator/kube/watch_machine.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "operator/base/backoff.h"
 
@@ -19,6 +20,7 @@ constexpr seconds kForgetFailuresAfter{120};
 // A watch is asked to end after 5 to 10 minutes; one that ends at once and empty is a failure.
 constexpr int kMinWatchSeconds = 300;
 constexpr seconds kVeryShortWatch{1};
+constexpr const char* kInitialEventsEnd = "k8s.io/initial-events-end";
 
 milliseconds Backoff(int failures, double random) {
   const auto delay = base::ExponentialDelay(failures, kFirstDelay, kMaxDelay);
@@ -56,6 +58,7 @@ class Stepper {
   WatchOutput operator()(const WatchStarted& /*input*/) {
     state_.watch_started = now_;
     state_.events_on_watch = 0;
+    state_.stream_begun = false;
     return {};
   }
 
@@ -64,6 +67,9 @@ class Stepper {
       return (*this)(
           RequestFailed{ParseApiError(static_cast<int>(json::GetInt(line.object, {"code"})),
                                       json::Dump(line.object), std::nullopt)});
+    }
+    if (state_.phase == WatchState::Phase::kStreaming) {
+      return Initial(std::move(line));
     }
     WatchOutput out;
     std::string version = json::GetString(line.object, {"metadata", "resourceVersion"});
@@ -80,7 +86,31 @@ class Stepper {
     return out;  // a BOOKMARK only moves the version
   }
 
+  // An object that is there, or the mark after the last of them.
+  WatchOutput Initial(WatchLine line) {
+    WatchOutput out;
+    if (!std::exchange(state_.stream_begun, true)) {
+      out.events.push_back({Kind::kInitStart, {}});
+    }
+    if (line.type == "ADDED" || line.type == "MODIFIED") {
+      out.events.push_back({Kind::kInitItem, std::move(line.object)});
+    } else if (line.type == "BOOKMARK" &&
+               json::GetString(line.object, {"metadata", "annotations", kInitialEventsEnd}) ==
+                   "true") {
+      out.events.push_back({Kind::kInitDone, {}});
+      state_.phase = WatchState::Phase::kWatching;
+      state_.resource_version = json::GetString(line.object, {"metadata", "resourceVersion"});
+      ++state_.events_on_watch;
+      state_.failures = 0;
+    }
+    return out;
+  }
+
   WatchOutput operator()(const WatchClosed& /*input*/) {
+    if (state_.phase == WatchState::Phase::kStreaming) {
+      state_.phase = WatchState::Phase::kListing;  // another way, this time
+      return Then({}, CountFailure());
+    }
     if (state_.events_on_watch == 0 && now_ - state_.watch_started < kVeryShortWatch) {
       return Then({}, CountFailure());
     }
@@ -88,9 +118,16 @@ class Stepper {
   }
 
   WatchOutput operator()(const RequestFailed& failed) {
+    if (state_.phase == WatchState::Phase::kStreaming &&
+        failed.error.code == base::ErrorCode::kInvalid) {
+      state_.can_stream = false;  // an older server, or one whose feature is switched off
+      state_.phase = WatchState::Phase::kListing;
+      return Then({}, milliseconds(0));
+    }
     const milliseconds backoff = CountFailure();
     if (MustListAgain(failed.error)) {
-      state_.phase = WatchState::Phase::kListing;
+      state_.phase =
+          state_.can_stream ? WatchState::Phase::kStreaming : WatchState::Phase::kListing;
       state_.continue_token.clear();
       // Losing one's place once is normal; again and again would be a list storm.
       return Then({}, state_.failures == 1 ? milliseconds(0) : backoff);
@@ -105,7 +142,9 @@ class Stepper {
       out.next = ListRequest{state_.continue_token};
     } else {
       const int spread = static_cast<int>(random_ * kMinWatchSeconds);
-      out.next = WatchRequest{state_.resource_version, kMinWatchSeconds + spread};
+      const bool initial = state_.phase == WatchState::Phase::kStreaming;
+      out.next =
+          WatchRequest{initial ? "" : state_.resource_version, kMinWatchSeconds + spread, initial};
     }
     return out;
   }
@@ -127,8 +166,8 @@ class Stepper {
 
 }  // namespace
 
-WatchLine ParseWatchLine(std::string_view text) {
-  auto parsed = json::Parse(text);
+WatchLine ParseWatchLine(std::string_view text, const json::Names& leave_out) {
+  auto parsed = json::ParseWithout(text, leave_out);
   if (!parsed) {
     return {"ERROR", {{"kind", "Status"}, {"code", 500}, {"message", parsed.error().message}}};
   }

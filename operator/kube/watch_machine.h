@@ -2,11 +2,13 @@
 // function, so that it is tested without a network. Semantics and constants follow client-go
 // tools/cache/reflector.go and kube-rs watcher.rs.
 //
-//   kListing --last page--> kWatching --410 / version too large--> kListing
+//   kStreaming --end of the initial events--> kWatching --410 / version too large--> kStreaming
+//   kStreaming --the server can't--> kListing --last page--> kWatching
 //
-// Lists are paged and always ask for the most recent state (no resourceVersion): a list from the
-// server's cache may go back in time, and an operator that restarts in the middle of a job must
-// not see its own last writes undone.
+// Streaming (sendInitialEvents, Kubernetes 1.27 and later) begins a watch with what is there,
+// object by object: neither side ever holds a whole list. Lists are paged and always ask for the
+// most recent state (no resourceVersion): a list from the server's cache may go back in time, and
+// an operator that restarts in the middle of a job must not see its own last writes undone.
 #pragma once
 
 #include <chrono>
@@ -28,8 +30,10 @@ struct ObjectEvent {
 };
 
 struct WatchState {
-  enum class Phase { kListing, kWatching };
-  Phase phase = Phase::kListing;
+  enum class Phase { kStreaming, kListing, kWatching };
+  Phase phase = Phase::kStreaming;
+  bool can_stream = true;        // until the server says otherwise
+  bool stream_begun = false;     // kStreaming: kInitStart has been told
   std::string continue_token;    // kListing: of the next page, empty for the first
   std::string resource_version;  // kWatching: of the last thing heard
   int failures = 0;              // in a row
@@ -45,7 +49,7 @@ struct WatchLine {       // one decoded line of the stream
   json::Json object;
 };
 // A line that is no event becomes an ERROR event: some servers write a bare Status.
-WatchLine ParseWatchLine(std::string_view text);
+WatchLine ParseWatchLine(std::string_view text, const json::Names& leave_out = {});
 struct WatchClosed {};  // the server ended the stream cleanly
 struct RequestFailed {  // a list or a watch, at its start or in the middle
   ApiError error;
@@ -58,6 +62,7 @@ struct ListRequest {
 struct WatchRequest {
   std::string resource_version;
   int timeout_seconds;
+  bool initial_events = false;
 };
 
 struct WatchOutput {

@@ -25,6 +25,7 @@ ApiError Error(base::ErrorCode code, int http) {
 
 WatchState Watching() {
   WatchState state;
+  state.phase = Phase::kListing;
   state.phase = Phase::kWatching;
   state.resource_version = "7";
   state.watch_started = kStart;
@@ -37,6 +38,7 @@ std::string WatchVersion(const WatchOutput& out) {
 
 TEST(WatchMachine, ListsPageByPageThenWatches) {
   WatchState state;
+  state.phase = Phase::kListing;
   WatchOutput first = FirstRequest(state, 0);
   EXPECT_EQ(std::get<ListRequest>(first.next.value()).continue_token, "");
 
@@ -53,6 +55,68 @@ TEST(WatchMachine, ListsPageByPageThenWatches) {
   const auto watch = std::get<WatchRequest>(out.next.value());
   EXPECT_EQ(watch.resource_version, "6");
   EXPECT_EQ(watch.timeout_seconds, 450);
+}
+
+WatchLine InitialEventsEnd(const std::string& version) {
+  return {
+      "BOOKMARK",
+      {{"metadata",
+        {{"resourceVersion", version}, {"annotations", {{"k8s.io/initial-events-end", "true"}}}}}}};
+}
+
+TEST(WatchMachine, StreamsWhatIsThereThenGoesOnWatching) {
+  WatchState state;
+  const auto first = std::get<WatchRequest>(FirstRequest(state, 0).next.value());
+  EXPECT_TRUE(first.initial_events);
+  EXPECT_EQ(first.resource_version, "");
+  Step(state, WatchStarted{}, kStart, 0);
+  WatchOutput out = Step(state, WatchLine{"ADDED", Object("3")}, kStart, 0);
+  ASSERT_EQ(out.events.size(), 2U);
+  EXPECT_EQ(out.events[0].kind, Kind::kInitStart);
+  EXPECT_EQ(out.events[1].kind, Kind::kInitItem);
+  out = Step(state, InitialEventsEnd("9"), kStart, 0);
+  ASSERT_EQ(out.events.size(), 1U);
+  EXPECT_EQ(out.events[0].kind, Kind::kInitDone);
+  EXPECT_FALSE(out.next.has_value()) << "the same stream goes on";
+  out = Step(state, WatchLine{"DELETED", Object("10")}, kStart, 0);
+  EXPECT_EQ(out.events.at(0).kind, Kind::kDelete);
+  out = Step(state, WatchClosed{}, kStart + seconds(300), 0);
+  const auto next = std::get<WatchRequest>(out.next.value());
+  EXPECT_FALSE(next.initial_events);
+  EXPECT_EQ(next.resource_version, "10");
+}
+
+TEST(WatchMachine, AnEmptyStreamIsAnEmptyList) {
+  WatchState state;
+  Step(state, WatchStarted{}, kStart, 0);
+  const WatchOutput out = Step(state, InitialEventsEnd("9"), kStart, 0);
+  ASSERT_EQ(out.events.size(), 2U);
+  EXPECT_EQ(out.events[0].kind, Kind::kInitStart);
+  EXPECT_EQ(out.events[1].kind, Kind::kInitDone);
+}
+
+TEST(WatchMachine, AServerThatCannotStreamIsListedFromThenOn) {
+  WatchState state;
+  WatchOutput out = Step(state, RequestFailed{Error(base::ErrorCode::kInvalid, 422)}, kStart, 0);
+  EXPECT_TRUE(std::holds_alternative<ListRequest>(out.next.value()));
+  EXPECT_EQ(out.delay, milliseconds(0));
+  Step(state, ListPage{{}, "", "5"}, kStart, 0);
+  out = Step(state, RequestFailed{Error(base::ErrorCode::kGone, 410)}, kStart, 0);
+  EXPECT_TRUE(std::holds_alternative<ListRequest>(out.next.value()));
+}
+
+TEST(WatchMachine, AStreamThatBreaksOffStartsOver) {
+  WatchState state;
+  Step(state, WatchStarted{}, kStart, 0);
+  Step(state, WatchLine{"ADDED", Object("3")}, kStart, 0);
+  WatchOutput out = Step(state, RequestFailed{Error(base::ErrorCode::kUnavailable, 0)}, kStart, 0);
+  EXPECT_TRUE(std::get<WatchRequest>(out.next.value()).initial_events);
+  Step(state, WatchStarted{}, kStart, 0);
+  out = Step(state, WatchLine{"ADDED", Object("4")}, kStart, 0);
+  EXPECT_EQ(out.events.at(0).kind, Kind::kInitStart);
+  // One that ends cleanly before its end is not trusted again.
+  out = Step(state, WatchClosed{}, kStart, 0);
+  EXPECT_TRUE(std::holds_alternative<ListRequest>(out.next.value()));
 }
 
 TEST(WatchMachine, TimeoutsStayWithinFiveAndTenMinutes) {
@@ -139,6 +203,7 @@ TEST(WatchMachine, AnErrorEventOf410ListsAgainAndAnyOtherKeepsTheVersion) {
 
 TEST(WatchMachine, APageTokenThatExpiredStartsTheListOver) {
   WatchState state;
+  state.phase = Phase::kListing;
   Step(state, ListPage{{Object("1")}, "more", ""}, kStart, 0);
   WatchOutput out = Step(state, RequestFailed{Error(base::ErrorCode::kGone, 410)}, kStart, 0);
   EXPECT_EQ(std::get<ListRequest>(out.next.value()).continue_token, "");

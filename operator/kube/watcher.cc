@@ -14,16 +14,21 @@ using json::Json;
 
 class ClientWatchSource : public WatchSource {
  public:
-  ClientWatchSource(Client client, Resource resource, std::string name_space, Selection selection)
+  ClientWatchSource(Client client, Resource resource, std::string name_space, Selection selection,
+                    json::Names leave_out)
       : client_(std::move(client)),
         resource_(std::move(resource)),
         namespace_(std::move(name_space)),
-        selection_(std::move(selection)) {}
+        selection_(std::move(selection)),
+        leave_out_(std::move(leave_out)) {}
+
+  bool may_stream() const override { return true; }
 
   ApiResult<ListPage> List(const ListRequest& request, std::stop_token stop) override {
     ListOptions options;
     options.selection = selection_;
     options.continue_token = request.continue_token;
+    options.leave_out = leave_out_;
     return client_.List(resource_, namespace_, options, std::move(stop));
   }
 
@@ -33,6 +38,7 @@ class ClientWatchSource : public WatchSource {
     options.selection = selection_;
     options.resource_version = request.resource_version;
     options.timeout_seconds = request.timeout_seconds;
+    options.initial_events = request.initial_events;
     LineDecoder decoder;
     base::Result<base::Done> decoded = base::Done{};
     bool wanted = true;
@@ -40,7 +46,7 @@ class ClientWatchSource : public WatchSource {
         client_.Watch(resource_, namespace_, options, std::move(stop), [&](std::string_view bytes) {
           decoded = decoder.Feed(bytes, [&](std::string_view text) {
             if (wanted) {
-              auto line = ParseWatchLine(text);
+              auto line = ParseWatchLine(text, leave_out_);
               wanted = on_line(std::move(line));
             }
           });
@@ -60,6 +66,7 @@ class ClientWatchSource : public WatchSource {
   const Resource resource_;
   const std::string namespace_;
   const Selection selection_;
+  const json::Names leave_out_;
 };
 
 void WaitFor(std::chrono::milliseconds delay, const std::stop_token& stop) {
@@ -72,16 +79,23 @@ void WaitFor(std::chrono::milliseconds delay, const std::stop_token& stop) {
 }  // namespace
 
 std::unique_ptr<WatchSource> MakeWatchSource(Client client, Resource resource,
-                                             std::string name_space, Selection selection) {
+                                             std::string name_space, Selection selection,
+                                             json::Names leave_out) {
   return std::make_unique<ClientWatchSource>(std::move(client), std::move(resource),
-                                             std::move(name_space), std::move(selection));
+                                             std::move(name_space), std::move(selection),
+                                             std::move(leave_out));
 }
 
 Watcher::Watcher(std::string name, WatchSource& source, const base::Clock& clock)
     : name_(std::move(name)),
       source_(source),
       clock_(clock),
-      random_state_(std::random_device{}()) {}
+      random_state_(std::random_device{}()) {
+  if (!source.may_stream()) {
+    state_.can_stream = false;
+    state_.phase = WatchState::Phase::kListing;
+  }
+}
 
 void Watcher::Run(std::stop_token stop, const std::function<void(ObjectEvent)>& handler) {
   WatchOutput out = FirstRequest(state_, Random());

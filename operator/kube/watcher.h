@@ -21,15 +21,19 @@ class WatchSource {
   WatchSource(const WatchSource&) = delete;
   WatchSource& operator=(const WatchSource&) = delete;
   virtual ~WatchSource() = default;
+  // Whether a watch may begin with what is there, instead of a list.
+  virtual bool may_stream() const { return false; }
   virtual ApiResult<ListPage> List(const ListRequest& request, std::stop_token stop) = 0;
   // on_line returns false to end the stream.
   virtual ApiResult<base::Done> Watch(const WatchRequest& request, std::stop_token stop,
                                       const std::function<bool(WatchLine)>& on_line) = 0;
 };
 
-// One resource of an API server, in one namespace ("" for all), narrowed by a selection.
+// One resource of an API server, in one namespace ("" for all), narrowed by a selection. Members
+// with a name that is left out are not seen, wherever they stand in an object.
 std::unique_ptr<WatchSource> MakeWatchSource(Client client, Resource resource,
-                                             std::string name_space, Selection selection);
+                                             std::string name_space, Selection selection,
+                                             json::Names leave_out = {"managedFields"});
 
 class Watcher {
  public:

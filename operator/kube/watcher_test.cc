@@ -63,11 +63,44 @@ class Listener {
 
 using Heard = std::vector<std::string>;
 
+// What a server says that can't begin a watch with what is there. True: this was such a request.
+bool RefuseStreaming(FakeConnection& connection, const SeenRequest& request) {
+  if (request.target.find("sendInitialEvents") == std::string::npos) {
+    return false;
+  }
+  connection.Reply(422, R"({"kind":"Status","code":422,"reason":"Invalid","message":"forbidden"})");
+  return true;
+}
+
+TEST(Watcher, BeginsWithAStreamOfWhatIsThere) {
+  std::atomic<int> requests{0};
+  FakeServer server([&](FakeConnection& connection) {
+    while (auto request = connection.ReadRequest()) {
+      ++requests;
+      EXPECT_NE(request->target.find("sendInitialEvents=true&resourceVersionMatch=NotOlderThan"),
+                std::string::npos);
+      connection.BeginChunked();
+      connection.Chunk(Line("ADDED", "a", "2"));
+      connection.Chunk(R"({"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"3",)"
+                       R"("annotations":{"k8s.io/initial-events-end":"true"}}}})"
+                       "\n" +
+                       Line("ADDED", "b", "4"));
+      connection.WaitForPeerToClose();
+    }
+  });
+  Listener listener(server.url());
+  EXPECT_EQ(listener.WaitForCount(4), (Heard{"start", "item a", "done", "upsert b"}));
+  EXPECT_EQ(requests, 1);
+}
+
 TEST(Watcher, ResumesAfterACutInMidLineFromTheLastVersion) {
   std::mutex mutex;
   std::vector<std::string> versions;
   FakeServer server([&](FakeConnection& connection) {
     while (auto request = connection.ReadRequest()) {
+      if (RefuseStreaming(connection, *request)) {
+        continue;
+      }
       if (request->target.find("watch=true") == std::string::npos) {
         connection.Reply(200, List("a", "1"));
         continue;
@@ -98,6 +131,9 @@ TEST(Watcher, ListsAgainOn410WhetherAsAnswerOrAsEvent) {
     std::atomic<int> lists{0};
     FakeServer server([&](FakeConnection& connection) {
       while (auto request = connection.ReadRequest()) {
+        if (RefuseStreaming(connection, *request)) {
+          continue;
+        }
         if (request->target.find("watch=true") == std::string::npos) {
           ++lists;
           connection.Reply(200, List(lists == 1 ? "old" : "new", lists == 1 ? "1" : "9"));
@@ -129,6 +165,9 @@ TEST(Watcher, ALineThatIsNoEventDoesNotEndItsView) {
   std::atomic<int> watches{0};
   FakeServer server([&](FakeConnection& connection) {
     while (auto request = connection.ReadRequest()) {
+      if (RefuseStreaming(connection, *request)) {
+        continue;
+      }
       if (request->target.find("watch=true") == std::string::npos) {
         connection.Reply(200, List("a", "1"));
         continue;

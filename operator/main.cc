@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "operator/base/log.h"
+#include "operator/base/memory.h"
 #include "operator/controller/http_server.h"
 #include "operator/controller/leader_elector.h"
 #include "operator/controller/manager.h"
@@ -325,4 +326,7 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace ddp
 
-int main(int argc, char** argv) { return ddp::Main(argc, argv); }
+int main(int argc, char** argv) {
+  ddp::base::KeepHeapSmall();
+  return ddp::Main(argc, argv);
+}

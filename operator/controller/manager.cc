@@ -7,8 +7,14 @@
 #include <mutex>
 
 #include "operator/base/log.h"
+#include "operator/base/memory.h"
 
 namespace ddp::controller {
+namespace {
+
+constexpr std::chrono::seconds kTrimPeriod{10};
+
+}  // namespace
 
 void Manager::StartSources() {
   for (Source* source : sources_) {
@@ -40,6 +46,7 @@ base::Result<base::Done> Manager::Run(const std::stop_token& stop) {
                       source->name(), options_.sync_deadline.count() / 1000)};
     }
   }
+  base::TrimHeap();  // of what the lists took
   if (!stop.stop_requested()) {
     base::Log(base::Level::kInfo, "caches are filled, starting workers");
     for (Controller* controller : controllers_) {
@@ -48,7 +55,10 @@ base::Result<base::Done> Manager::Run(const std::stop_token& stop) {
     std::mutex mutex;
     std::condition_variable_any never;
     std::unique_lock lock(mutex);
-    never.wait(lock, stop, [] { return false; });
+    while (!stop.stop_requested()) {
+      never.wait_for(lock, stop, kTrimPeriod, [] { return false; });
+      base::TrimHeap();
+    }
   }
   for (Controller* controller : controllers_) {
     controller->Stop(options_.patience);

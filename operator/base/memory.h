@@ -1,0 +1,12 @@
+// How the allocator behaves in a program that lives for months with many threads and a small,
+// steady heap. glibc's own defaults keep one heap a thread and give little back.
+#pragma once
+
+namespace ddp::base {
+
+// Before the first thread is started.
+void KeepHeapSmall();
+// Gives free memory back to the system; after a burst, or now and then. Milliseconds.
+void TrimHeap();
+
+}  // namespace ddp::base

@@ -214,7 +214,10 @@ Urgency UrgencyOf(const api::Status& before, api::Status after) {
     return Urgency::kNone;
   }
   after.replicas = before.replicas;
-  after.succeeded_ranks = before.succeeded_ranks;
+  if (before.attempt == after.attempt) {  // facts that whoever plans keeps in mind meanwhile
+    after.succeeded_ranks = before.succeeded_ranks;
+    after.pods_created_time = before.pods_created_time;
+  }
   after.progress = before.progress;
   after.checkpoint = before.checkpoint;
   after.step_time = before.step_time;

@@ -3,9 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
-#include <mutex>
-#include <thread>
 
 #include "operator/api/names.h"
 #include "operator/ddpjob/builders.h"
@@ -18,8 +15,9 @@ using kube::ApiError;
 using kube::ApiResult;
 
 // Requests under way at once for one job. The server's own fairness holds all clients together.
-constexpr size_t kMaxParallel = 16;
-constexpr size_t kMaxBatch = 512;
+constexpr size_t kMaxParallel = 32;
+// After rank 0 alone, and before all the rest: a quota that is used up costs few requests.
+constexpr size_t kSecondBatch = 15;
 
 std::string AttemptSelector(const api::DDPJob& job, int attempt) {
   return fmt::format("{}={},{}={}", api::kJobUidLabel, job.metadata.uid, api::kAttemptLabel,
@@ -29,14 +27,6 @@ std::string AttemptSelector(const api::DDPJob& job, int attempt) {
 bool IsOurs(const api::DDPJob& job, const Json& object) {
   const auto owner = ReadOwner(object);
   return owner && owner->uid == job.metadata.uid;
-}
-
-ApiResult<Json> CreateChild(kube::Client& client, const api::DDPJob& job,
-                            const kube::Resource& resource, const Json& object,
-                            const std::stop_token& stop) {
-  return CreateOrGetOurs(
-      client, resource, job.metadata.namespace_name, object,
-      [&job](const Json& there) { return IsOurs(job, there); }, stop);
 }
 
 // What stands in the way of the pods, if the server said so; a server that says nothing is an error
@@ -99,8 +89,7 @@ ApiResult<api::DDPJob> KubeExecutor::WriteStatus(const api::DDPJob& job, const a
                          {"uid", meta.uid},
                          {"resourceVersion", meta.resource_version}}},
                        {"status", api::StatusToJson(status)}};
-  auto written =
-      client_.Update(JobResource(), meta.namespace_name, meta.name, object, "status", stop);
+  auto written = client_.UpdateStatus(JobResource(), meta.namespace_name, meta.name, object, stop);
   if (!written) {
     if (written.error().code == base::ErrorCode::kConflict) {
       status_conflicts_.Increment();
@@ -108,19 +97,25 @@ ApiResult<api::DDPJob> KubeExecutor::WriteStatus(const api::DDPJob& job, const a
     return written.error();
   }
   status_writes_.Increment();
-  auto now = ReadJob(*written);
-  if (!now) {
-    return kube::NoAnswer({base::ErrorCode::kInternal, "the server answered with no DDPJob"});
-  }
-  own_writes_.WroteStatus(meta.resource_version, now->job);
-  return std::move(now->job);
+  // On the condition that nobody wrote in between: so all else is as it was.
+  api::DDPJob now = job;
+  now.metadata.resource_version = json::GetString(*written, {"metadata", "resourceVersion"});
+  now.status = status;
+  own_writes_.WroteStatus(meta.resource_version, now);
+  return now;
 }
 
 Execution KubeExecutor::Execute(const Observed& observed, const std::vector<Action>& actions,
                                 const std::stop_token& stop) {
   Execution result;
-  for (const Action& action : actions) {
-    std::visit([&](const auto& typed) { Perform(observed, typed, stop, result); }, action);
+  for (size_t i = 0; i < actions.size(); ++i) {
+    const bool both = i + 1 < actions.size() && std::holds_alternative<CreateService>(actions[i]) &&
+                      std::holds_alternative<CreatePods>(actions[i + 1]);
+    if (both) {  // the first pod need not wait for the service
+      Create(observed, std::get<CreatePods>(actions[++i]), true, stop, result);
+    } else {
+      std::visit([&](const auto& typed) { Perform(observed, typed, stop, result); }, actions[i]);
+    }
     const bool blocked = std::any_of(result.extras.begin(), result.extras.end(), [](const auto& e) {
       return e.second.state != ExtraView::State::kThere;
     });
@@ -140,10 +135,11 @@ bool KubeExecutor::ForeignServiceExists(const api::DDPJob& job, const std::stop_
   return !IsOurs(job, *there);
 }
 
-void KubeExecutor::Perform(const Observed& observed, const CreateService& /*action*/,
-                           const std::stop_token& stop, Execution& result) {
-  const api::DDPJob& job = observed.job;
-  auto service = CreateChild(client_, job, ServiceResource(), BuildService(job), stop);
+void KubeExecutor::NoteService(const api::DDPJob& job, ApiResult<Json> answer,
+                               const std::stop_token& stop, Execution& result) {
+  auto service = OursIfTaken(
+      client_, ServiceResource(), job.metadata.namespace_name, job.metadata.name, std::move(answer),
+      [&job](const Json& there) { return IsOurs(job, there); }, stop);
   if (service) {
     own_writes_.CreatedService(job.metadata.uid, json::GetString(*service, {"metadata", "uid"}));
   } else if (service.error().code == base::ErrorCode::kAlreadyExists) {
@@ -153,66 +149,104 @@ void KubeExecutor::Perform(const Observed& observed, const CreateService& /*acti
   }
 }
 
-std::optional<ApiError> KubeExecutor::CreatePod(const api::DDPJob& job, int attempt, int rank,
-                                                const std::stop_token& stop) {
-  const std::string name = api::PodName(job.metadata.name, attempt, rank);
-  own_writes_.WillCreatePod(job.metadata.uid, name);
-  auto pod = CreateChild(client_, job, PodResource(), BuildPod(job, attempt, rank), stop);
-  auto record = pod ? ReadPod(*pod) : std::nullopt;
-  if (record) {
-    pods_created_.Increment();
-    own_writes_.CreatedPod(job.metadata.uid, *std::move(record));
-    return std::nullopt;
+void KubeExecutor::Perform(const Observed& observed, const CreateService& /*action*/,
+                           const std::stop_token& stop, Execution& result) {
+  const api::DDPJob& job = observed.job;
+  NoteService(
+      job, client_.Create(ServiceResource(), job.metadata.namespace_name, BuildService(job), stop),
+      stop, result);
+}
+
+// The pod of a rank was asked for: what came of it. Nothing: it is there.
+std::optional<ApiError> KubeExecutor::NotePod(const api::DDPJob& job, int attempt, int rank,
+                                              ApiResult<Json> answer, const std::stop_token& stop) {
+  PodRecord record;
+  record.name = api::PodName(job.metadata.name, attempt, rank);
+  record.attempt = attempt;
+  record.rank = rank;
+  if (answer) {
+    record.uid = json::GetString(*answer, {"metadata", "uid"});
+  } else {
+    answer = OursIfTaken(
+        client_, PodResource(), job.metadata.namespace_name, record.name, std::move(answer),
+        [&job](const Json& there) { return IsOurs(job, there); }, stop);
+    auto there = answer ? ReadPod(*answer) : std::nullopt;
+    if (!there) {
+      own_writes_.DidNotCreatePod(job.metadata.uid, record.name);
+      pods_refused_.Increment();
+      return answer
+                 ? kube::NoAnswer({base::ErrorCode::kInternal, "the server answered with no pod"})
+                 : answer.error();
+    }
+    record = *std::move(there);
   }
-  own_writes_.DidNotCreatePod(job.metadata.uid, name);
-  pods_refused_.Increment();
-  return pod ? kube::NoAnswer({base::ErrorCode::kInternal, "the server answered with no pod"})
-             : pod.error();
+  pods_created_.Increment();
+  own_writes_.CreatedPod(job.metadata.uid, std::move(record));
+  return std::nullopt;
 }
 
 // All of a batch at once, a bounded number under way; the first refusal keeps the rest from
-// starting.
+// starting. The service goes with the batch when it is due too.
 std::optional<ApiError> KubeExecutor::CreateBatch(const api::DDPJob& job, int attempt,
-                                                  const std::vector<int>& ranks,
-                                                  const std::stop_token& stop) {
-  std::mutex mutex;
+                                                  const std::vector<int>& ranks, bool with_service,
+                                                  const std::stop_token& stop, Execution& result) {
+  const size_t services = with_service ? 1 : 0;
   std::optional<ApiError> refusal;
-  std::atomic<size_t> next{0};
-  std::atomic<bool> refused{false};
-  const auto work = [&] {
-    for (size_t i = next++; i < ranks.size() && !refused; i = next++) {
-      if (auto no = CreatePod(job, attempt, ranks[i], stop)) {
-        refused = true;
-        std::lock_guard lock(mutex);
-        refusal = std::move(no);
-      }
-    }
-  };
-  std::vector<std::jthread> helpers;
-  for (size_t i = 1; i < std::min(ranks.size(), kMaxParallel); ++i) {
-    helpers.emplace_back(work);
-  }
-  work();
-  helpers.clear();
+  client_.CreateMany(
+      ranks.size() + services,
+      [&](size_t i) {
+        const std::string& name_space = job.metadata.namespace_name;
+        if (i < services) {
+          return kube::Client::Creation{&ServiceResource(), name_space, BuildService(job)};
+        }
+        const int rank = ranks[i - services];
+        own_writes_.WillCreatePod(job.metadata.uid, api::PodName(job.metadata.name, attempt, rank));
+        return kube::Client::Creation{&PodResource(), name_space, BuildPod(job, attempt, rank)};
+      },
+      kMaxParallel, stop,
+      [&](size_t i, ApiResult<Json> answer) {
+        if (i < services) {
+          NoteService(job, std::move(answer), stop, result);
+          return !result.error && !result.service_taken;
+        }
+        auto no = NotePod(job, attempt, ranks[i - services], std::move(answer), stop);
+        result.created_pods = result.created_pods || !no;
+        if (no && !refusal) {
+          refusal = std::move(no);
+        }
+        return !refusal;
+      });
   return refusal;
 }
 
-void KubeExecutor::Perform(const Observed& observed, const CreatePods& action,
-                           const std::stop_token& stop, Execution& result) {
+void KubeExecutor::Create(const Observed& observed, const CreatePods& action, bool with_service,
+                          const std::stop_token& stop, Execution& result) {
   size_t batch = 1;
   for (size_t done = 0; done < action.ranks.size() && !stop.stop_requested();) {
     const size_t size = std::min(batch, action.ranks.size() - done);
     const auto first = action.ranks.begin() + static_cast<std::ptrdiff_t>(done);
     const std::vector<int> ranks(first, first + static_cast<std::ptrdiff_t>(size));
-    auto refusal = CreateBatch(observed.job, action.attempt, ranks, stop);
-    result.created_pods = result.created_pods || !refusal;
+    const bool first_with_service = with_service && done == 0;
+    auto refusal =
+        CreateBatch(observed.job, action.attempt, ranks, first_with_service, stop, result);
+    if (result.service_taken && result.created_pods) {
+      // Rank 0 would hold its GPU while nothing can be done with it.
+      Perform(observed, DeletePods{action.attempt, false, 0}, stop, result);
+    }
     if (refusal) {
       NoteRefusal(*refusal, action.attempt, result);
+    }
+    if (refusal || result.error || result.service_taken) {
       return;
     }
     done += size;
-    batch = std::min(batch * 2, kMaxBatch);
+    batch = batch == 1 ? kSecondBatch : action.ranks.size();
   }
+}
+
+void KubeExecutor::Perform(const Observed& observed, const CreatePods& action,
+                           const std::stop_token& stop, Execution& result) {
+  Create(observed, action, false, stop, result);
 }
 
 void KubeExecutor::Perform(const Observed& observed, const DeletePods& action,

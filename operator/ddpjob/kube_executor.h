@@ -1,7 +1,7 @@
-// Carries out a plan's actions against an API server. One request a pod; rank 0 alone first, then
-// in batches that double while all goes well, so that a refused template costs one request and a
-// thousand pods are not made one by one. Each write is announced to OwnWrites. Thread-safe: several
-// workers, each with another job.
+// Carries out a plan's actions against an API server. One request a pod; rank 0 alone first (with
+// the service), then a few, then all the rest, a bounded number under way, so that a refused
+// template costs one request and a thousand pods are not made one by one. Each write is announced
+// to OwnWrites. Thread-safe: several workers, each with another job.
 #pragma once
 
 #include <stop_token>
@@ -57,11 +57,16 @@ class KubeExecutor {
                Execution& result);
   void Perform(const Observed& observed, const DeleteJob& action, const std::stop_token& stop,
                Execution& result);
-  std::optional<kube::ApiError> CreatePod(const api::DDPJob& job, int attempt, int rank,
-                                          const std::stop_token& stop);
+  void Create(const Observed& observed, const CreatePods& action, bool with_service,
+              const std::stop_token& stop, Execution& result);
   std::optional<kube::ApiError> CreateBatch(const api::DDPJob& job, int attempt,
-                                            const std::vector<int>& ranks,
-                                            const std::stop_token& stop);
+                                            const std::vector<int>& ranks, bool with_service,
+                                            const std::stop_token& stop, Execution& result);
+  std::optional<kube::ApiError> NotePod(const api::DDPJob& job, int attempt, int rank,
+                                        kube::ApiResult<json::Json> answer,
+                                        const std::stop_token& stop);
+  void NoteService(const api::DDPJob& job, kube::ApiResult<json::Json> answer,
+                   const std::stop_token& stop, Execution& result);
 
   kube::Client client_;
   KubeExtras extras_;

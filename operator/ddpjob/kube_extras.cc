@@ -36,11 +36,18 @@ ApiResult<Json> CreateOrGetOurs(kube::Client& client, const kube::Resource& reso
                                 const std::string& name_space, const Json& object,
                                 const std::function<bool(const Json&)>& is_ours,
                                 const std::stop_token& stop) {
-  auto created = client.Create(resource, name_space, object, stop);
+  return OursIfTaken(client, resource, name_space, json::GetString(object, {"metadata", "name"}),
+                     client.Create(resource, name_space, object, stop), is_ours, stop);
+}
+
+ApiResult<Json> OursIfTaken(kube::Client& client, const kube::Resource& resource,
+                            const std::string& name_space, const std::string& name,
+                            ApiResult<Json> created,
+                            const std::function<bool(const Json&)>& is_ours,
+                            const std::stop_token& stop) {
   if (created || created.error().code != base::ErrorCode::kAlreadyExists) {
     return created;
   }
-  const std::string name = json::GetString(object, {"metadata", "name"});
   auto there = client.Get(resource, name_space, name, stop);
   if (!there || is_ours(*there)) {
     return there;

@@ -14,8 +14,14 @@
 
 namespace ddp::job {
 
-// kAlreadyExists when the name belongs to somebody else. What is there already may be our own
-// doing: by a request whose answer was lost, or that the HTTP library sent twice; `is_ours` tells.
+// What a creation came to: kAlreadyExists only when the name belongs to somebody else. What is
+// there already may be our own doing, by a request whose answer was lost or that was sent twice;
+// then it counts as created. `is_ours` tells.
+kube::ApiResult<json::Json> OursIfTaken(kube::Client& client, const kube::Resource& resource,
+                                        const std::string& name_space, const std::string& name,
+                                        kube::ApiResult<json::Json> created,
+                                        const std::function<bool(const json::Json&)>& is_ours,
+                                        const std::stop_token& stop);
 kube::ApiResult<json::Json> CreateOrGetOurs(kube::Client& client, const kube::Resource& resource,
                                             const std::string& name_space, const json::Json& object,
                                             const std::function<bool(const json::Json&)>& is_ours,

@@ -86,12 +86,16 @@ class Planner {
     const bool restart_requested = TakeRestartRequest();
     if (status().phase == Phase::kRestarting) {
       WaitForNextAttempt(group, moved);
-    } else if (group.newest_attempt() > status().attempt) {
+    } else if (group.newest_attempt() > status().attempt && !BeginsWith(group)) {
       // Labels tell of an attempt that status does not know: its pods may belong to any decision.
       status().attempt = group.newest_attempt();
       Abandon(group, true, api::kReasonStatusLost);
     } else if (status().attempt == 0) {
       BeginAttempt(group);
+      const Group begun(observed_, status().attempt);
+      if (!Refused(begun)) {
+        Watch(begun);
+      }
     } else if (restart_requested) {
       Abandon(group, false, api::kReasonRestartRequested);
     } else if (!Refused(group)) {
@@ -184,11 +188,17 @@ class Planner {
   // ---- attempts
   // -----------------------------------------------------------------------------------
 
+  // The first pods of a job may be there before its first status is: nothing has been decided yet
+  // that they could belong to, but attempt 1.
+  bool BeginsWith(const Group& group) const {
+    return observed_.job.status == api::Status{} && group.newest_attempt() <= 1;
+  }
+
   void BeginAttempt(const Group& group) {
     api::Status& s = status();
     const bool first = s.attempt == 0;
     s.phase = first || s.phase == Phase::kSuspended ? Phase::kPending : Phase::kStarting;
-    s.attempt = std::max(s.attempt, group.newest_attempt()) + 1;
+    s.attempt = BeginsWith(group) ? 1 : std::max(s.attempt, group.newest_attempt()) + 1;
     s.succeeded_ranks = {};
     s.pods_created_time.reset();
     s.bound_time.reset();
@@ -428,7 +438,9 @@ class Planner {
       }
       return;
     }
-    const TimePoint due = s.next_attempt_time.value_or(now_);
+    // A clock that was set back must not make a wait longer than any backoff is.
+    const TimePoint due = std::min(s.next_attempt_time.value_or(now_),
+                                   now_ + seconds(spec().restart.max_backoff_seconds));
     const auto stopped = StoppedBy(observed_.pods);
     if (!stopped) {
       return;  // the deletion below makes itself heard

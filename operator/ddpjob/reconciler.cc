@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "operator/base/log.h"
+#include "operator/ddpjob/conditions.h"
 #include "operator/ddpjob/describe_plan.h"
 
 namespace ddp::job {
@@ -13,24 +14,47 @@ using std::chrono::seconds;
 
 // design.md: phase changes at once, mere counts at most once a second.
 constexpr seconds kCountsPeriod{1};
+// They come in swarms, and often just before a phase change that is written with them.
+constexpr std::chrono::milliseconds kCountsDelay{500};
+// Up to so many pods are made before the first status is written, which then tells of all of them.
+constexpr size_t kMostPodsBeforeStatus = 32;
 // A mistake of ours, which only an upgrade can mend.
 constexpr seconds kLongBackoff{60};
 constexpr base::Duration kAtOnce{1};
+const json::Names kNobodyReads = {"managedFields"};
+// Three quarters of a pod's text; ReadCachedPod looks at none of it.
+const json::Names kNobodyReadsOfPods = {
+    "managedFields", "env",       "volumes",       "volumeMounts",   "tolerations",
+    "affinity",      "resources", "livenessProbe", "readinessProbe", "startupProbe"};
 constexpr seconds kDryRunPeriod{10};
 
 template <typename T>
 std::unique_ptr<controller::Informer<T>> MakeInformer(
     const kube::Client& client, const kube::Resource& resource, const std::string& name_space,
-    const kube::Selection& selection, typename controller::Informer<T>::Parse parse,
-    typename controller::Store<T>::Grouping grouping,
+    const kube::Selection& selection, const json::Names& leave_out,
+    typename controller::Informer<T>::Parse parse, typename controller::Store<T>::Grouping grouping,
     typename controller::Informer<T>::Handler handler) {
   return std::make_unique<controller::Informer<T>>(
-      resource.plural, kube::MakeWatchSource(client, resource, name_space, selection),
+      resource.plural, kube::MakeWatchSource(client, resource, name_space, selection, leave_out),
       std::move(parse), std::move(grouping), std::move(handler));
 }
 
 void Sooner(std::optional<base::Duration>& after, base::Duration other) {
   after = after ? std::min(*after, other) : other;
+}
+
+// A job that was never looked at before: its status says nothing that could be lost, and the pods
+// of attempt 1 can be only its first. Their creation then needs to wait for nothing, and the first
+// status that is written tells of them already.
+bool MayActFirst(const Observed& observed, const Plan& plan) {
+  return observed.job.status == api::Status{} && observed.pods.empty() &&
+         plan.status.attempt == 1 && !plan.status.finished() && !observed.create_failure &&
+         !plan.actions.empty() &&
+         std::all_of(plan.actions.begin(), plan.actions.end(), [](const Action& action) {
+           const auto* pods = std::get_if<CreatePods>(&action);
+           return std::holds_alternative<CreateService>(action) ||
+                  (pods != nullptr && pods->ranks.size() <= kMostPodsBeforeStatus);
+         });
 }
 
 Outcome FromError(const kube::ApiError& error) {
@@ -55,17 +79,17 @@ Outcome FromError(const kube::ApiError& error) {
 
 Caches::Caches(const kube::Client& client, const std::string& name_space,
                controller::WorkQueue& queue, OwnWrites& own_writes) {
-  jobs_ = MakeInformer<CachedJob>(client, JobResource(), name_space, {}, ReadJob, nullptr,
-                                  [&queue, &own_writes](const auto& before, const auto& now) {
-                                    const api::Metadata& meta =
-                                        (now != nullptr ? now : before)->job.metadata;
-                                    if (now == nullptr) {
-                                      own_writes.Forget(meta.uid);
-                                    }
-                                    queue.Add(KeyOf(meta.namespace_name, meta.name));
-                                  });
+  jobs_ = MakeInformer<CachedJob>(
+      client, JobResource(), name_space, {}, kNobodyReads, ReadJob, nullptr,
+      [&queue, &own_writes](const auto& before, const auto& now) {
+        const api::Metadata& meta = (now != nullptr ? now : before)->job.metadata;
+        if (now == nullptr) {
+          own_writes.Forget(meta.uid);
+        }
+        queue.Add(KeyOf(meta.namespace_name, meta.name));
+      });
   pods_ = MakeInformer<CachedPod>(
-      client, PodResource(), name_space, ChildSelection(), ReadCachedPod,
+      client, PodResource(), name_space, ChildSelection(), kNobodyReadsOfPods, ReadCachedPod,
       [](const CachedPod& pod) { return pod.owner.uid; },
       [&queue, &own_writes](const auto& before, const auto& now) {
         const CachedPod& pod = now != nullptr ? *now : *before;
@@ -74,7 +98,7 @@ Caches::Caches(const kube::Client& client, const std::string& name_space,
         queue.Add(KeyOf(pod.name_space, pod.owner.name));
       });
   services_ = MakeInformer<CachedService>(
-      client, ServiceResource(), name_space, ChildSelection(), ReadCachedService,
+      client, ServiceResource(), name_space, ChildSelection(), kNobodyReads, ReadCachedService,
       [](const CachedService& service) { return service.owner.uid; },
       [&queue, &own_writes](const auto& before, const auto& now) {
         const CachedService& service = now != nullptr ? *now : *before;
@@ -129,21 +153,49 @@ Outcome JobReconciler::Reconcile(const std::string& key, const std::stop_token& 
     return Outcome::Done();
   }
   Memory memory = Recall(key, entry.uid);
-  Observed observed = Observe(*entry.object, memory, stop);
-  Plan plan = MakePlan(observed, clock_.Now());
+  Outcome outcome = Turn(*entry.object, memory, stop);
+  Remember(key, std::move(memory));
+  return outcome;
+}
+
+Outcome JobReconciler::Turn(const CachedJob& cached, Memory& memory, const std::stop_token& stop) {
+  Observed observed = Observe(cached, memory, stop);
+  Plan plan = MakePlanFor(observed, memory);
   if (options_.dry_run) {
-    Outcome outcome = Describe(observed, plan, memory, clock_.Now());
-    Remember(key, std::move(memory));
-    return outcome;
+    return Describe(observed, plan, memory, clock_.Now());
+  }
+  if (MayActFirst(observed, plan)) {
+    const Execution result = executor_.Execute(observed, plan.actions, stop);
+    if (Outcome outcome = Settle(result, memory, std::nullopt);
+        outcome.kind != Outcome::Kind::kDone) {
+      return outcome;
+    }
+    observed = Observe(cached, memory, stop);
+    plan = MakePlanFor(observed, memory);
   }
   StatusTurn turn = WriteStatus(observed, plan, memory, stop);
   Outcome outcome =
       turn.failed ? *std::move(turn.failed) : Act(observed, plan, memory, turn.postponed_by, stop);
   if (options_.puller != nullptr) {
-    options_.puller->Watch(key, FindPullTarget(observed));
+    options_.puller->Watch(KeyOf(cached.job.metadata.namespace_name, cached.job.metadata.name),
+                           FindPullTarget(observed));
   }
-  Remember(key, std::move(memory));
   return outcome;
+}
+
+// What the last plan found out and has not written yet holds for this one: a rank that is done
+// stays done though its pod goes.
+Plan JobReconciler::MakePlanFor(Observed& observed, Memory& memory) const {
+  const api::Status stored = observed.job.status;
+  if (memory.unwritten && memory.unwritten->attempt == stored.attempt) {
+    observed.job.status.succeeded_ranks = memory.unwritten->succeeded_ranks;
+    observed.job.status.pods_created_time = memory.unwritten->pods_created_time;
+  } else {
+    memory.unwritten.reset();
+  }
+  Plan plan = MakePlan(observed, clock_.Now());
+  plan.urgency = UrgencyOf(stored, plan.status);
+  return plan;
 }
 
 Observed JobReconciler::Observe(const CachedJob& cached, Memory& memory,
@@ -231,19 +283,25 @@ ServiceState JobReconciler::LookAtService(const api::DDPJob& job, Memory& memory
 JobReconciler::StatusTurn JobReconciler::WriteStatus(Observed& observed, const Plan& plan,
                                                      Memory& memory, const std::stop_token& stop) {
   if (plan.urgency == Urgency::kNone) {
+    memory.unwritten.reset();
     return {};
   }
   const Time now = clock_.Steady();
-  const bool may_wait = plan.urgency == Urgency::kCounts && plan.events.empty();
-  if (may_wait && memory.status_written && now < *memory.status_written + kCountsPeriod) {
-    return {std::nullopt,
-            std::chrono::ceil<base::Duration>(*memory.status_written + kCountsPeriod - now)};
+  if (plan.urgency == Urgency::kCounts && plan.events.empty()) {
+    memory.unwritten_since = memory.unwritten ? memory.unwritten_since : now;
+    const Time due = std::max(memory.unwritten_since + kCountsDelay,
+                              memory.status_written.value_or(Time::min()) + kCountsPeriod);
+    if (now < due) {
+      memory.unwritten = plan.status;
+      return {std::nullopt, std::chrono::ceil<base::Duration>(due - now)};
+    }
   }
   auto written = executor_.WriteStatus(observed.job, plan.status, stop);
   if (!written) {
     return {FromError(written.error()), std::nullopt};
   }
   memory.status_written = now;
+  memory.unwritten.reset();
   Count(observed.job.status, plan.status);
   observed.job.status = plan.status;
   return {};

@@ -70,6 +70,9 @@ class JobReconciler : public controller::Reconciler {
     std::map<Extra, Time> extra_blocked_until;
     NodeLooks nodes;
     std::optional<Time> status_written;
+    // Mere counts that wait to be written; what they say holds already.
+    std::optional<api::Status> unwritten;
+    Time unwritten_since{};
     std::vector<std::string> described;  // in a dry run: what was logged last
   };
 
@@ -78,8 +81,10 @@ class JobReconciler : public controller::Reconciler {
     std::optional<base::Duration> postponed_by;  // mere counts wait for so long
   };
 
+  controller::Outcome Turn(const CachedJob& cached, Memory& memory, const std::stop_token& stop);
   Observed Observe(const CachedJob& cached, Memory& memory, const std::stop_token& stop);
   void LookAtExtras(Observed& observed, Memory& memory);
+  Plan MakePlanFor(Observed& observed, Memory& memory) const;
   ServiceState LookAtService(const api::DDPJob& job, Memory& memory, const std::stop_token& stop);
   // What was written is in observed.job afterwards.
   StatusTurn WriteStatus(Observed& observed, const Plan& plan, Memory& memory,

@@ -68,8 +68,11 @@ class FakeApi : public kube::HttpTransport {
     return kube::HttpResponse{200, Grant(request), {}};
   }
   base::Result<kube::HttpResponse> Stream(
-      const kube::HttpRequest& /*request*/, std::stop_token stop,
+      const kube::HttpRequest& request, std::stop_token stop,
       const std::function<bool(std::string_view)>& /*on_bytes*/) override {
+    if (request.target.find("sendInitialEvents") != std::string::npos) {
+      return kube::HttpResponse{422, StatusBody("Invalid", "not here"), {}};
+    }
     std::mutex silence;
     std::unique_lock lock(silence);
     std::condition_variable_any().wait(lock, stop, [] { return false; });
@@ -161,20 +164,28 @@ class ReconcilerTest : public ::testing::Test {
   std::vector<std::jthread> threads_;
 };
 
-TEST_F(ReconcilerTest, StatusComesFirstThenServiceThenRank0ThenTheOthers) {
+TEST_F(ReconcilerTest, TheFirstAttemptBeginsWithServiceAndRank0ThenTheOthersThenOneStatus) {
   Start(MakeJob(2));
   Turn();
   EXPECT_THAT(api_->TakeWrites(),
-              ElementsAre("PUT ddpjobs/mnist/status", "POST services", "POST pods", "POST pods"));
+              ElementsAre("POST services", "POST pods", "POST pods", "PUT ddpjobs/mnist/status"));
+  EXPECT_FALSE(json::GetString(api_->last_status, {"podsCreatedTime"}).empty());
+}
+
+TEST_F(ReconcilerTest, AttemptsOfManyPodsBeginWithTheStatus) {
+  Start(MakeJob(64));
+  Turn();
+  const auto writes = api_->TakeWrites();
+  ASSERT_EQ(writes.size(), 66U);
+  EXPECT_EQ(writes[0], "PUT ddpjobs/mnist/status");
+  EXPECT_EQ(writes[1], "POST services");
 }
 
 TEST_F(ReconcilerTest, AStaleCacheMakesNoPodTwice) {
   Start(MakeJob(8));
   Turn();
   EXPECT_EQ(api_->TakeWrites().size(), 10U);
-  Turn();  // the caches show neither pods nor service nor the status
-  EXPECT_THAT(api_->TakeWrites(), ElementsAre("PUT ddpjobs/mnist/status"));
-  for (int i = 0; i < 5; ++i) {
+  for (int i = 0; i < 5; ++i) {  // the caches show neither pods nor service nor the status
     Turn();
     EXPECT_THAT(api_->TakeWrites(), IsEmpty());
   }
@@ -206,6 +217,8 @@ TEST_F(ReconcilerTest, AConflictStopsTheTurnQuietly) {
   Start(MakeJob(2));
   Answer("PUT", "/status", 409, StatusBody("Conflict", "modified"));
   EXPECT_EQ(Turn().kind, Outcome::Kind::kConflict);
+  EXPECT_EQ(api_->TakeWrites().back(), "PUT ddpjobs/mnist/status");
+  Turn();  // what was created is not created again
   EXPECT_THAT(api_->TakeWrites(), ElementsAre("PUT ddpjobs/mnist/status"));
 }
 
@@ -227,10 +240,9 @@ TEST_F(ReconcilerTest, ARefusedTemplateCostsOneRequestAndFailsTheJobWithTheServe
 TEST_F(ReconcilerTest, AQuotaIsReportedAndTriedAgainAfterAWhile) {
   Start(MakeJob(2));
   Answer("POST", "/pods", 403, StatusBody("Forbidden", "exceeded quota: gpus"));
-  Turn();
-  api_->TakeWrites();
   EXPECT_EQ(Turn().kind, Outcome::Kind::kDone);
-  EXPECT_THAT(api_->TakeWrites(), ElementsAre("PUT ddpjobs/mnist/status"));
+  EXPECT_THAT(api_->TakeWrites(),
+              ElementsAre("POST services", "POST pods", "PUT ddpjobs/mnist/status"));
   EXPECT_THAT(Progressing(), HasSubstr("exceeded quota"));
   Turn();
   EXPECT_THAT(api_->TakeWrites(), IsEmpty());
@@ -254,10 +266,10 @@ TEST_F(ReconcilerTest, ATakenNameThatIsOursCountsAsCreated) {
                : kube::HttpResponse{200, json::Dump(pod), {}};
   };
   Turn();
-  EXPECT_THAT(api_->TakeWrites(), ElementsAre("PUT ddpjobs/mnist/status", "POST services",
-                                              "POST pods", "GET pods/mnist-1-0"));
+  EXPECT_THAT(api_->TakeWrites(), ElementsAre("POST services", "POST pods", "GET pods/mnist-1-0",
+                                              "PUT ddpjobs/mnist/status"));
   Turn();
-  EXPECT_THAT(api_->TakeWrites(), ElementsAre("PUT ddpjobs/mnist/status"));
+  EXPECT_THAT(api_->TakeWrites(), IsEmpty());
 }
 
 TEST_F(ReconcilerTest, ATakenNameThatIsForeignRaisesTheAttempt) {

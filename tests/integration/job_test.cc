@@ -144,7 +144,8 @@ TEST_F(JobTest, AForeignServiceIsAConditionUntilItIsGone) {
   ASSERT_TRUE(Eventually(kLongest, [&] {
     return json::Dump(Read(kJobs, "train")).find(api::kReasonServiceNameTaken) != std::string::npos;
   }));
-  EXPECT_TRUE(kubelet_->Ever().empty());
+  EXPECT_TRUE(Eventually(kLongest, [&] { return Read(kPods, Pod(1, 0)).empty(); }))
+      << "a pod that can do nothing holds its GPU";
   ASSERT_TRUE(admin_.Delete(kServices, namespace_, "train"));
   WaitForRunningAttempt(1, 1);
 }

@@ -136,9 +136,12 @@ std::vector<Cluster::Audit> Cluster::OperatorRequests() const {
 namespace {
 
 std::vector<std::string> OperatorCommand(const std::string& kubeconfig,
-                                         const std::vector<std::string>& options) {
-  std::vector<std::string> command = {DDP_OPERATOR, "--kubeconfig", kubeconfig, "--health-port",
-                                      "0"};
+                                         const std::vector<std::string>& options,
+                                         std::vector<std::string> command) {
+  for (const std::string& part : {std::string(DDP_OPERATOR), std::string("--kubeconfig"),
+                                  kubeconfig, std::string("--health-port"), std::string("0")}) {
+    command.push_back(part);
+  }
   command.insert(command.end(), options.begin(), options.end());
   return command;
 }
@@ -146,8 +149,9 @@ std::vector<std::string> OperatorCommand(const std::string& kubeconfig,
 }  // namespace
 
 OperatorProcess::OperatorProcess(const std::string& kubeconfig,
-                                 const std::vector<std::string>& options)
+                                 const std::vector<std::string>& options,
+                                 const std::vector<std::string>& before)
     : log_(Cluster::Get().FileName("operator.log")),
-      process_(OperatorCommand(kubeconfig, options), log_) {}
+      process_(OperatorCommand(kubeconfig, options, before), log_) {}
 
 }  // namespace ddp::integration

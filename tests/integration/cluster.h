@@ -61,8 +61,10 @@ class Cluster {
 class OperatorProcess {
  public:
   // Options beside --kubeconfig and --health-port.
+  // `before`: a command that runs it, such as env.
   explicit OperatorProcess(const std::string& kubeconfig,
-                           const std::vector<std::string>& options = {});
+                           const std::vector<std::string>& options = {},
+                           const std::vector<std::string>& before = {});
   Process& process() { return process_; }
   std::string Log() const { return ReadFile(log_); }
 

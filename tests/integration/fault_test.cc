@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <random>
 
+#include "operator/kube/config.h"
+#include "tests/integration/fault_proxy.h"
 #include "tests/integration/scenario.h"
 #include "tests/integration/tcp_proxy.h"
 
@@ -49,6 +51,23 @@ TEST_F(FaultTest, WatchesAreCutAgainAndAgain) {
   WaitForPhase("Succeeded");
   EXPECT_GE(proxy.cut(), 3);
   ExpectNoPodMadeTwice();
+}
+
+// A server without watch-list streaming is listed, page by page; everything else is the same.
+TEST_F(FaultTest, AnOlderServerIsListed) {
+  const std::string kubeconfig = cluster_.OperatorKubeconfig();
+  auto config = kube::LoadKubeconfig(kubeconfig);
+  ASSERT_TRUE(config);
+  std::shared_ptr<kube::HttpTransport> transport =
+      kube::MakeHttpTransport(config->ToTransportOptions("fault-proxy")).value();
+  const FaultProxy proxy(transport, [](const std::string& /*method*/, const std::string& target) {
+    return target.find("sendInitialEvents") != std::string::npos ? Fault::kRefuseList
+                                                                 : Fault::kNone;
+  });
+  const OperatorProcess under_test(cluster_.OperatorKubeconfig(proxy.url()));
+  Create(Job(2));
+  WaitForRunningAttempt(1, 2);
+  EXPECT_GE(proxy.faults(), 3);
 }
 
 unsigned Seed() {

@@ -16,13 +16,14 @@
 
 namespace ddp::integration {
 
-bool Eventually(std::chrono::milliseconds deadline, const std::function<bool()>& done) {
+bool Eventually(std::chrono::milliseconds deadline, const std::function<bool()>& done,
+                std::chrono::milliseconds period) {
   const auto end = std::chrono::steady_clock::now() + deadline;
   while (!done()) {
     if (std::chrono::steady_clock::now() >= end) {
       return false;
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    std::this_thread::sleep_for(period);
   }
   return true;
 }

@@ -13,7 +13,8 @@ namespace ddp::integration {
 
 // Looks again every 20 ms until `done` or the deadline; false: too late. For other programs' state,
 // which nothing else announces.
-bool Eventually(std::chrono::milliseconds deadline, const std::function<bool()>& done);
+bool Eventually(std::chrono::milliseconds deadline, const std::function<bool()>& done,
+                std::chrono::milliseconds period = std::chrono::milliseconds(20));
 
 class Process {
  public:

@@ -25,7 +25,7 @@ SHELL_SCRIPTS = $(shell git grep -lIE '^\#!/usr/bin/env bash' 2>/dev/null)
 CXX_FILES = $(shell git ls-files '*.h' '*.cc' '*.cu' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo test e2e pictures images images-cuda install lint format tidy sanitize cuda fuzz soak bench nightly clean
+.PHONY: help deps build demo test e2e pictures images images-cuda install lint format tidy sanitize cuda fuzz soak bench bench-operator nightly clean
 
 help:  ## show this
 	@echo 'make TARGET [PRESET=$(PRESET)] [JOBS=$(JOBS)]'
@@ -93,13 +93,17 @@ fuzz:  ## fuzz every parser with libFuzzer for MINUTES (10)
 	@$(FETCH) torch
 	@tests/fuzz/run.sh $(or $(MINUTES),10) $(JOBS)
 
-soak: build testbed  ## repeat the random-fault tests for MINUTES (30)
+soak: build testbed  ## 200 random schedules and leader kills each and 10,000 jobs (CHAOS=0: none), then repeat the fault tests for MINUTES (30)
 	@tests/fault/soak.sh $(BUILD) $(or $(MINUTES),30)
 
 bench: configure  ## compare the runtime with PyTorch DDP over Gloo: build/bench/runtime.json (SUITES="allreduce ...")
 	@$(FETCH) peer
 	@$(NINJA) $(BENCH_PROGRAMS)
 	@tests/bench/bench.py --build $(BUILD) $(SUITES)
+
+bench-operator: configure testbed  ## measure the operator beside Kubernetes' Job controller: build/bench/operator.json
+	@$(NINJA) ddp-operator
+	@python3 tests/bench/bench_operator.py --operator $(BUILD)/bin/ddp-operator $(if $(ONLY),--only $(ONLY))
 
 nightly:  ## everything that takes long: clang-tidy on all files, sanitizers, fuzz and soak for MINUTES (60) each
 	@$(MAKE) tidy ALL=1

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstring>
 
 #include "operator/base/result.h"
@@ -198,6 +199,8 @@ FakeHttp2Server::FakeHttp2Server(Handler handler, bool http2, std::string http1_
       http1_body_(std::move(http1_body)),
       context_(SSL_CTX_new(TLS_server_method()), SSL_CTX_free),
       listener_(::socket(AF_INET, SOCK_STREAM, 0)) {
+  // OpenSSL writes to a client that has gone, without MSG_NOSIGNAL.
+  std::signal(SIGPIPE, SIG_IGN);
   MakeCertificate();
   if (http2_) {
     SSL_CTX_set_alpn_select_cb(context_.get(), ChooseHttp2, nullptr);

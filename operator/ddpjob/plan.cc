@@ -93,14 +93,21 @@ class Planner {
     } else if (status().attempt == 0) {
       BeginAttempt(group);
       const Group begun(observed_, status().attempt);
-      if (!Refused(begun)) {
+      // Rank 0 may have been made before its service was found to be somebody else's: it goes
+      // again.
+      if (!Blocked() && !Refused(begun)) {
         Watch(begun);
       }
     } else if (restart_requested) {
       Abandon(group, false, api::kReasonRestartRequested);
-    } else if (!Refused(group)) {
+    } else if (!Blocked() && !Refused(group)) {
       Watch(group);
     }
+  }
+
+  // Before the service is the job's own no attempt is complete, so no pod can be lost.
+  bool Blocked() {
+    return observed_.service == ServiceState::kForeign && !status().pods_created_time;
   }
 
   // ---- the life of the job ----------------------------------------------------------------------

@@ -210,7 +210,7 @@ TEST(Chaos, TheLeaderOfTwoIsKilledAtRandomMoments) {
       next = std::chrono::steady_clock::now() + milliseconds(3'500 + random() % 3'000);
     });
   }
-  EXPECT_GT(pair.killed(), 2);
+  EXPECT_GE(pair.killed(), 2);
 }
 
 double ResidentMib(pid_t process) {

@@ -38,7 +38,9 @@ const std::vector<Right>& Rights() {
 Finding CheckResource(kube::Client& client, const std::string& name_space) {
   const kube::Resource jobs{"ddpjob.dev", "v1alpha1", "ddpjobs", "DDPJob"};
   Finding finding{"DDPJobs are served", ""};
-  if (auto page = client.List(jobs, name_space, {.limit = 1}); !page) {
+  kube::ListOptions one;
+  one.limit = 1;
+  if (auto page = client.List(jobs, name_space, one); !page) {
     finding.problem = page.error().http == 404
                           ? "the resource is not there: install the CRD (crds.enabled, or kubectl "
                             "apply -f manifests/crd)"

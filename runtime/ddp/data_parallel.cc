@@ -406,6 +406,7 @@ void DataParallel::ZeroGrad() { impl_->ZeroGrad(); }
 void DataParallel::BeginForward() { impl_->BeginForward(); }
 void DataParallel::EnsureReduced() const { impl_->EnsureReduced(); }
 void DataParallel::ReduceWithoutBackward() { impl_->ReduceWithoutBackward(); }
+bool DataParallel::reduces() const { return impl_->no_sync == 0; }
 void DataParallel::SetDivisor(int ranks) { impl_->divisor = ranks; }
 void DataParallel::BroadcastBuffers() { impl_->BroadcastBuffers(); }
 std::uint64_t DataParallel::ParameterHash() const { return impl_->ParameterHash(); }

@@ -87,6 +87,9 @@ class DataParallel {
     DataParallel& engine_;
   };
 
+  // Whether the next backward reduces: no NoSync lives.
+  bool reduces() const;
+
   // Takes part in the others' backward without one of its own: reduces the gradients as they are
   // (zeros, after ZeroGrad). For a rank that has run out of data; see UnevenInputs.
   void ReduceWithoutBackward();

@@ -68,7 +68,7 @@ class FusedUpdate {
 };
 
 // Every rank updates all parameters.
-class FusedOptimizer final : public Optimizer {
+class FusedOptimizer : public Optimizer {
  public:
   // Of these, those that require gradients.
   FusedOptimizer(const OptimizerOptions& options, const std::vector<NamedTensor>& parameters);

@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -17,6 +18,7 @@ struct Source {
   std::int64_t begin = 0;
   std::int64_t end = 0;
   at::Tensor flat;
+  std::vector<std::int64_t> shape;  // of a whole tensor
 };
 using Sources = std::map<std::string, std::vector<Source>>;
 
@@ -29,7 +31,8 @@ Sources Collect(const std::vector<NamedTensor>& from, const std::string& where) 
       throw Error(ExitCode::kConfig, fmt::format("{}: '{}' has {} elements", where, name, length));
     }
     sources[piece.tensor].push_back(
-        {piece.begin, piece.begin + length, tensor.detach().contiguous().reshape({-1})});
+        {piece.begin, piece.begin + length, tensor.detach().contiguous().reshape({-1}),
+         piece.whole() ? tensor.sizes().vec() : std::vector<std::int64_t>()});
   }
   for (auto& [name, pieces] : sources) {
     std::sort(pieces.begin(), pieces.end(),
@@ -51,6 +54,11 @@ void Fill(const Sources& sources, const NamedTensor& target, const std::string& 
   const auto found = sources.find(piece.tensor);
   if (found != sources.end()) {
     for (const Source& source : found->second) {
+      if (piece.whole() && !source.shape.empty() && source.shape != target.tensor.sizes()) {
+        throw Error(ExitCode::kConfig, fmt::format("'{}' has the shape [{}] in {}, and [{}] here",
+                                                   piece.tensor, fmt::join(source.shape, ", "),
+                                                   where, fmt::join(target.tensor.sizes(), ", ")));
+      }
       const std::int64_t to = std::min(source.end, end);
       if (source.begin <= done && to > done) {
         flat.narrow(0, done - begin, to - done)

@@ -52,6 +52,8 @@ TEST(StatePieces, WhatIsMissingIsNamed) {
   EXPECT_EQ(problem({{"v", Numbers(0, 12)}}), "step-7 has no tensor 'w', which this run needs");
   EXPECT_EQ(problem({{"w[0:4]", Numbers(0, 4)}, {"w[8:12]", Numbers(8, 12)}}),
             "step-7 has 'w' only up to element 4 of 12: is a shard missing?");
+  EXPECT_EQ(problem({{"w", Numbers(0, 12).view({3, 4})}}),
+            "'w' has the shape [3, 4] in step-7, and [12] here");
   EXPECT_EQ(problem({{"w[0:5]", Numbers(0, 4)}}), "step-7: 'w[0:5]' has 4 elements");
 }
 

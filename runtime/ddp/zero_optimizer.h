@@ -16,7 +16,7 @@
 
 namespace ddp::rt {
 
-class ZeroOptimizer final : public Optimizer {
+class ZeroOptimizer : public Optimizer {
  public:
   // A collective call. Error(kConfig) if the engine can't be cut, or names a parameter that is not
   // contiguous.

@@ -140,6 +140,7 @@ class Checkpointer::Impl {
       folder_.Prepare();
       rt::checkpoint::SaverOptions saving;
       saving.timeout = options.timeout;
+      saving.failures_end_the_run = true;
       saving.saved = [](const auto& saved, const auto&, std::chrono::duration<double> took) {
         rt::Log(rt::Level::kInfo, "saved checkpoint path={} seconds={:.3f}", saved.string(),
                 took.count());

@@ -295,9 +295,9 @@ class TcpTransport::Exchange {
     }
   }
 
-  // At the deadline: who never came, or else whose data for the own part is missing. If it is only
-  // what others pass on, any of them may be waiting for a third rank; one that knows better speaks
-  // first, so it is given a moment.
+  // At the deadline: who never came, or else whose data for the own part is missing, or what others
+  // pass on. If it is more than one, some of them may only be held up by another; one that knows
+  // better speaks first, so it is given a moment.
   void FailMissing() {
     const auto behind = [&](std::size_t incoming) {
       std::vector<int> ranks;
@@ -319,12 +319,12 @@ class TcpTransport::Exchange {
           missing.push_back(number(p));
         }
       });
-      if (missing.size() > 1 && !extended_) {
-        extended_ = true;
-        constexpr Deadline::Milliseconds kMoment(500);
-        limit_ = Deadline::In(kMoment, deadline_.reason());
-        return;
-      }
+    }
+    if (missing.size() > 1 && !extended_) {
+      extended_ = true;
+      constexpr Deadline::Milliseconds kMoment(500);
+      limit_ = Deadline::In(kMoment, deadline_.reason());
+      return;
     }
     control_.Fail(DeadlineFailure(number(transport_.rank_), ShortName(call_), deadline_, missing));
   }

@@ -24,6 +24,7 @@
 #include "operator/kube/config.h"
 #include "operator/kube/read_only.h"
 #include "operator/options.h"
+#include "operator/page/status_page.h"
 #include "operator/selfcheck.h"
 
 namespace ddp {
@@ -180,6 +181,22 @@ class Operator {
       return server.error();
     }
     health_ = *std::move(server);
+    return ServePage();
+  }
+
+  base::Result<base::Done> ServePage() {
+    if (!options_.status_page_port) {
+      return base::Done{};
+    }
+    auto server = controller::HttpServer::Start(
+        {*options_.status_page_port, std::nullopt, "--status-page-port", true},
+        page::StatusPage(caches_.jobs().store(), history_));
+    if (!server) {
+      return server.error();
+    }
+    page_ = *std::move(server);
+    base::Log(base::Level::kInfo, "serving the status page",
+              {{"url", fmt::format("http://127.0.0.1:{}/", page_->port())}});
     return base::Done{};
   }
 
@@ -212,8 +229,11 @@ class Operator {
                                        "Times that rank 0 of a job was asked for its progress",
                                        {{"result", "failed"}});
     return {[this](const std::string& key) { queue_.Add(key); },
-            [&ok, &failed](const std::string& /*key*/, const auto& reply) {
+            [this, &ok, &failed](const std::string& key, const auto& reply) {
               (reply ? ok : failed).Increment();
+              if (reply && options_.status_page_port) {
+                history_.Record(key, *reply);
+              }
             }};
   }
 
@@ -260,6 +280,7 @@ class Operator {
   job::Caches caches_;
   job::KubeExecutor executor_;
   controller::EventRecorder events_;
+  page::TrainingHistory history_;  // filled for the status page only
   job::ProgressPuller puller_;
   job::JobReconciler reconciler_;
   controller::Controller controller_;
@@ -270,6 +291,7 @@ class Operator {
   std::unique_ptr<kube::TokenSource> token_;
   std::unique_ptr<controller::HttpServer> metrics_server_;  // the servers ask all of the above
   std::unique_ptr<controller::HttpServer> health_;
+  std::unique_ptr<controller::HttpServer> page_;
 };
 
 // Ends with 0 when nothing is amiss.

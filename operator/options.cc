@@ -52,7 +52,7 @@ void AddElection(CLI::App& app, Options& options, int& lease_seconds) {
       ->capture_default_str();
 }
 
-void AddServing(CLI::App& app, Options& options, int& metrics_port) {
+void AddServing(CLI::App& app, Options& options, int& metrics_port, int& page_port) {
   app.add_option("--health-port", options.health_port,
                  "Port of /healthz, /readyz and, without --metrics-port, /metrics; 0: any free one")
       ->check(CLI::Range(0, 65535))
@@ -68,6 +68,10 @@ void AddServing(CLI::App& app, Options& options, int& metrics_port) {
                  "Metrics want the bearer token in this file; read again every minute");
   app.add_flag("--job-metrics", options.job_metrics,
                "Serve series of each job (ddpjob_job_*), not just of all together");
+  app.add_option("--status-page-port", page_port,
+                 "Serve a read-only page about all jobs on this port of 127.0.0.1, to be reached "
+                 "by `kubectl port-forward` (0: any free one; default: no page)")
+      ->check(CLI::Range(0, 65535));
   app.add_option("--log-level", options.log_level, "debug, info, warning or error")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
       ->capture_default_str();
@@ -97,12 +101,13 @@ ParsedOptions ParseOptions(std::vector<std::string> arguments) {
   int lease_seconds = static_cast<int>(options.lease_duration.count());
   int metrics_port = -1;
   int force_seconds = static_cast<int>(options.force_delete_after->count());
+  int page_port = -1;
   CLI::App app("Runs DDPJobs: keeps one pod per rank and restarts the group when one is lost.",
                kName);
   AddCluster(app, options);
   AddJobs(app, options, force_seconds);
   AddElection(app, options, lease_seconds);
-  AddServing(app, options, metrics_port);
+  AddServing(app, options, metrics_port, page_port);
   app.set_version_flag("--version", std::string(kName) + " " + DDP_VERSION);
   try {
     std::reverse(arguments.begin(), arguments.end());  // as the library takes them
@@ -117,6 +122,9 @@ ParsedOptions ParseOptions(std::vector<std::string> arguments) {
       force_seconds == 0 ? std::nullopt : std::optional(std::chrono::seconds(force_seconds));
   if (metrics_port >= 0) {
     options.metrics_port = metrics_port;
+  }
+  if (page_port >= 0) {
+    options.status_page_port = page_port;
   }
   if (const std::string wrong = FindContradiction(options); !wrong.empty()) {
     return {std::nullopt, kExitUsage, wrong + "\n"};

@@ -26,6 +26,7 @@ struct Options {
   std::string metrics_key;
   std::string metrics_token_file;
   bool job_metrics = false;
+  std::optional<int> status_page_port;  // nothing: no page
   std::string log_level = "info";
 };
 

@@ -41,10 +41,11 @@ using Response = http::response<http::string_body>;
 Response Answer(const Request& request, const HttpServer::Handler& handler) {
   const beast::string_view target = request.target();
   const beast::string_view token = request[http::field::authorization];
+  const beast::string_view host = request[http::field::host];
   const std::string_view path(target.data(), std::min(target.find('?'), target.size()));
   HttpAnswer answer;
   if (request.method() == http::verb::get) {
-    answer = handler({path, {token.data(), token.size()}});
+    answer = handler({path, {token.data(), token.size()}, {host.data(), host.size()}});
   } else {
     answer = {405, "text/plain", "only GET is answered here\n"};
   }
@@ -52,6 +53,14 @@ Response Answer(const Request& request, const HttpServer::Handler& handler) {
   response.set(http::field::content_type, answer.type);
   if (answer.asks_for_token) {
     response.set(http::field::www_authenticate, "Bearer");
+  }
+  if (answer.is_page) {
+    response.set(http::field::cache_control, "no-store");
+    response.set("Content-Security-Policy",
+                 "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; "
+                 "base-uri 'none'; form-action 'none'");
+    response.set("X-Content-Type-Options", "nosniff");
+    response.set("Referrer-Policy", "no-referrer");
   }
   response.keep_alive(false);
   response.body() = std::move(answer.body);
@@ -187,17 +196,22 @@ class Certificate {
   std::atomic<std::chrono::system_clock::time_point> expiry_{};
 };
 
-tcp::acceptor Listen(asio::io_context& io, int port) {
+tcp::acceptor Listen(asio::io_context& io, int port, bool loopback_only) {
   const auto open = [&](const tcp& protocol) {
     tcp::acceptor acceptor(io, protocol);
     acceptor.set_option(tcp::acceptor::reuse_address(true));
     if (protocol == tcp::v6()) {
       acceptor.set_option(asio::ip::v6_only(false));
     }
-    acceptor.bind({protocol, static_cast<uint16_t>(port)});
+    const auto number = static_cast<uint16_t>(port);
+    acceptor.bind(loopback_only ? tcp::endpoint(asio::ip::address_v4::loopback(), number)
+                                : tcp::endpoint(protocol, number));
     acceptor.listen();
     return acceptor;
   };
+  if (loopback_only) {
+    return open(tcp::v4());
+  }
   try {
     return open(tcp::v6());
   } catch (const boost::system::system_error& error) {
@@ -214,7 +228,7 @@ struct HttpServer::Impl {
   Impl(const Options& options, Handler answers)
       : handler(std::move(answers)),
         certificate(options.tls ? std::make_unique<Certificate>(*options.tls) : nullptr),
-        acceptor(Listen(io, options.port)) {
+        acceptor(Listen(io, options.port, options.loopback_only)) {
     if (certificate != nullptr) {
       certificate->Load();
     }

@@ -21,11 +21,14 @@ struct HttpAnswer {
   std::string type = "text/plain";
   std::string body;
   bool asks_for_token = false;  // adds WWW-Authenticate: Bearer
+  // For a browser: nothing of this page is kept, framed, guessed at or loaded from elsewhere.
+  bool is_page = false;
 };
 
 struct HttpQuestion {
   std::string_view path;           // without its query
   std::string_view authorization;  // the header, "" without
+  std::string_view host;           // the header, "" without
 };
 
 class HttpServer {
@@ -40,10 +43,11 @@ class HttpServer {
     int port = 0;  // 0: a free one
     std::optional<Tls> tls;
     std::string flag = "--health-port";  // what chooses the port, for the error
+    bool loopback_only = false;
   };
 
-  // Listens on every address, IPv6 too where the machine has it. kUnavailable names the port that
-  // is taken, kInvalid the certificate that can't be used.
+  // Listens on every address, IPv6 too where the machine has it, or on 127.0.0.1 alone.
+  // kUnavailable names the port that is taken, kInvalid the certificate that can't be used.
   static base::Result<std::unique_ptr<HttpServer>> Start(const Options& options, Handler handler);
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;

@@ -11,7 +11,7 @@ import re
 import sys
 
 COLUMNS = {  # lowest layer first
-    "operator": ["base", "json", "api", "kube", "controller", "ddpjob", "cli"],
+    "operator": ["base", "json", "api", "kube", "controller", "ddpjob", "page", "cli"],
     "runtime": [
         "base", "store", "comm", "ddp", "data", "checkpoint", "api", "train", "health", "launch",
     ],  # fmt: skip

@@ -62,8 +62,8 @@ std::optional<int64_t> Eta(const Json& object) {
              : std::nullopt;
 }
 
-std::optional<int> SlowestRank(const Json& object) {
-  const auto rank = CountAt(object, "slowestRank");
+std::optional<int> RankAt(const Json& object, std::string_view field) {
+  const auto rank = CountAt(object, field);
   return rank && *rank < std::numeric_limits<int>::max() ? std::optional(static_cast<int>(*rank))
                                                          : std::nullopt;
 }
@@ -76,6 +76,22 @@ std::optional<api::CheckpointState> Checkpoint(const Json& object) {
   const auto step = CountAt(*checkpoint, "step");
   return step ? std::optional(api::CheckpointState{*step, TimeAt(*checkpoint, "time")})
               : std::nullopt;
+}
+
+std::vector<RankProgress> Ranks(const Json& object) {
+  std::vector<RankProgress> ranks;
+  const Json* list = json::Find(object, {"ranks"});
+  if (list == nullptr || !list->is_array()) {
+    return ranks;
+  }
+  for (const Json& each : *list) {
+    const auto rank = each.is_object() ? RankAt(each, "rank") : std::nullopt;
+    const auto step = each.is_object() ? CountAt(each, "step") : std::nullopt;
+    if (rank && step) {
+      ranks.push_back({*rank, *step, NumberAt(each, "waitSeconds"), TimeAt(each, "lastHeartbeat")});
+    }
+  }
+  return ranks;
 }
 
 }  // namespace
@@ -97,10 +113,11 @@ base::Result<ProgressReply> ReadProgress(std::string_view text) {
   reply.progress.loss = NumberAt(*json, "loss");
   reply.progress.samples_per_second = NumberAt(*json, "samplesPerSecond");
   reply.progress.eta_seconds = Eta(*json);
-  reply.progress.slowest_rank = SlowestRank(*json);
+  reply.progress.slowest_rank = RankAt(*json, "slowestRank");
   reply.progress.last_step_time = TimeAt(*json, "lastStepTime");
   reply.epochs = CountAt(*json, "epochs");
   reply.checkpoint = Checkpoint(*json);
+  reply.ranks = Ranks(*json);
   return reply;
 }
 

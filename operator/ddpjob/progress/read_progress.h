@@ -6,16 +6,27 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "operator/api/types.h"
 #include "operator/base/result.h"
 
 namespace ddp::job {
 
+// One rank, as rank 0 sees it.
+struct RankProgress {
+  int rank = 0;
+  int64_t step = 0;
+  std::optional<double> wait_seconds;  // in collectives, so far
+  std::optional<api::TimePoint> last_heartbeat;
+  bool operator==(const RankProgress&) const = default;
+};
+
 struct ProgressReply {
   api::Progress progress;
   std::optional<int64_t> epochs;  // how many there will be; for people only
   std::optional<api::CheckpointState> checkpoint;
+  std::vector<RankProgress> ranks;  // in the order given; for people only
   bool operator==(const ProgressReply&) const = default;
 };
 

@@ -11,7 +11,9 @@ TEST(ReadProgress, ReadsWhatTheRuntimeSays) {
     "samplesPerSecond": 640.0, "etaSeconds": 7.5, "slowestRank": 1,
     "lastStepTime": "2025-11-30T22:34:56Z", "evalAccuracy": 0.975,
     "checkpoint": {"step": 20, "time": "2025-11-30T22:34:50Z", "path": "/c/step-000000000020"},
-    "ranks": [{"rank": 0, "step": 25}]})");
+    "ranks": [{"rank": 0, "step": 25, "waitSeconds": 0.5,
+               "lastHeartbeat": "2025-11-30T22:34:56Z"}, {"rank": 1, "step": 24},
+              {"rank": "2", "step": 24}, {"rank": 3}, 4]})");
   ASSERT_TRUE(reply);
   EXPECT_EQ(reply->progress.step, 25);
   EXPECT_EQ(reply->progress.total_steps, 100);
@@ -25,6 +27,9 @@ TEST(ReadProgress, ReadsWhatTheRuntimeSays) {
   EXPECT_EQ(reply->progress.last_step_time, *base::ParseTime("2025-11-30T22:34:56Z"));
   ASSERT_TRUE(reply->checkpoint);
   EXPECT_EQ(reply->checkpoint->step, 20);
+  EXPECT_EQ(reply->ranks,
+            (std::vector<RankProgress>{{0, 25, 0.5, *base::ParseTime("2025-11-30T22:34:56Z")},
+                                       {1, 24, std::nullopt, std::nullopt}}));
   EXPECT_EQ(reply->checkpoint->time, *base::ParseTime("2025-11-30T22:34:50Z"));
 }
 

@@ -43,6 +43,8 @@ TEST(Options, TakesAll) {
                                     "--metrics-token-file",
                                     "t",
                                     "--job-metrics",
+                                    "--status-page-port",
+                                    "0",
                                     "--network-policies",
                                     "--progress-from",
                                     "monitoring",
@@ -56,6 +58,7 @@ TEST(Options, TakesAll) {
   EXPECT_EQ(options.name_space, "team");
   EXPECT_EQ(options.lease_duration, std::chrono::seconds(2));
   EXPECT_EQ(options.metrics_port, 8443);
+  EXPECT_EQ(options.status_page_port, 0);
   EXPECT_EQ(options.metrics_certificate, "c");
   EXPECT_EQ(options.metrics_token_file, "t");
   EXPECT_EQ(options.progress_namespaces, (std::vector<std::string>{"monitoring", "grafana"}));

@@ -129,6 +129,6 @@ configure: deps
 	@[ -f $(BUILD)/build.ninja ] || cmake --preset $(PRESET) --log-level=WARNING
 
 testbed:
-	@$(FETCH) packages test
+	@$(FETCH) packages test browser
 	@$(FETCH) safetensors
 	@for program in kube helm helm-docs dashboard-check crd-reference prometheus-crds; do tests/testbed/build.sh $$program >/dev/null; done

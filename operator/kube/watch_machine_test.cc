@@ -204,6 +204,7 @@ TEST(WatchMachine, AnErrorEventOf410ListsAgainAndAnyOtherKeepsTheVersion) {
 TEST(WatchMachine, APageTokenThatExpiredStartsTheListOver) {
   WatchState state;
   state.phase = Phase::kListing;
+  state.can_stream = false;
   Step(state, ListPage{{Object("1")}, "more", ""}, kStart, 0);
   WatchOutput out = Step(state, RequestFailed{Error(base::ErrorCode::kGone, 410)}, kStart, 0);
   EXPECT_EQ(std::get<ListRequest>(out.next.value()).continue_token, "");

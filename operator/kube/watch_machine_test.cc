@@ -25,7 +25,6 @@ ApiError Error(base::ErrorCode code, int http) {
 
 WatchState Watching() {
   WatchState state;
-  state.phase = Phase::kListing;
   state.phase = Phase::kWatching;
   state.resource_version = "7";
   state.watch_started = kStart;
@@ -172,8 +171,8 @@ TEST(WatchMachine, EveryFailureHasItsNextRequestAndDelay) {
       {"429 with Retry-After", told, Phase::kWatching, seconds(9)},
       // Not a long wait at once: an API server that starts answers so until it has read its roles.
       {"403", Error(base::ErrorCode::kForbidden, 403), Phase::kWatching, milliseconds(800)},
-      {"410", Error(base::ErrorCode::kGone, 410), Phase::kListing, milliseconds(0)},
-      {"too large", too_large, Phase::kListing, milliseconds(0)},
+      {"410", Error(base::ErrorCode::kGone, 410), Phase::kStreaming, milliseconds(0)},
+      {"too large", too_large, Phase::kStreaming, milliseconds(0)},
   };
   for (const Row& row : rows) {
     WatchState state = Watching();
@@ -188,11 +187,17 @@ TEST(WatchMachine, EveryFailureHasItsNextRequestAndDelay) {
   }
 }
 
-TEST(WatchMachine, AnErrorEventOf410ListsAgainAndAnyOtherKeepsTheVersion) {
+TEST(WatchMachine, AnErrorEventOf410StartsOverAndAnyOtherKeepsTheVersion) {
   WatchState state = Watching();
   WatchOutput out =
       Step(state, WatchLine{"ERROR", {{"kind", "Status"}, {"code", 410}, {"reason", "Expired"}}},
            kStart, 0);
+  EXPECT_TRUE(std::get<WatchRequest>(out.next.value()).initial_events);
+  EXPECT_EQ(WatchVersion(out), "");
+
+  state = Watching();
+  state.can_stream = false;
+  out = Step(state, WatchLine{"ERROR", {{"kind", "Status"}, {"code", 410}}}, kStart, 0);
   EXPECT_TRUE(std::holds_alternative<ListRequest>(out.next.value()));
 
   state = Watching();

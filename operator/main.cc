@@ -66,7 +66,7 @@ class Signals {
   Signals& operator=(const Signals&) = delete;
   ~Signals() {
     done_ = true;
-    pthread_kill(thread_.native_handle(), SIGTERM);  // wakes sigwait
+    pthread_kill(thread_.native_handle(), SIGINT);  // wakes sigwait
     thread_.join();
   }
 

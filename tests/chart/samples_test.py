@@ -36,6 +36,10 @@ class Samples(unittest.TestCase):
                     self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
                 text = done.stdout
                 self.assertIn("kind: Pod" if "kind:" in text else '"kind"', text)
+                # Not served by this server: the test `gang` has one that does.
+                text = "\n---\n".join(
+                    part for part in text.split("\n---\n") if "\nkind: PodGroup\n" not in part
+                )
                 objects = bed().objects(text)
                 pods = [name for name in objects if name.startswith("Pod ")]
                 self.assertTrue(pods, text)

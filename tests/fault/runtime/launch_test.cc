@@ -291,8 +291,8 @@ TEST(Launch, WhatTheUserMustMendIsNotStartedAgain) {
 
 // Each rank starts a process of its own group, one in a session of its own, and says who they are.
 constexpr const char* kFamily =
-    "sleep 1000 & echo pid $!; setsid sleep 1000 & echo pid $!; echo pid $$; echo ready $RANK; "
-    "wait";
+    "sleep 1000 & echo pid $!; setsid sleep 1000 & echo pid $!; echo rank $RANK is pid $$; "
+    "echo ready $RANK; wait";
 
 class LaunchFamily : public testing::Test {
  protected:
@@ -324,7 +324,11 @@ TEST_F(LaunchFamily, EndsWithTheLaunchersOtherHalf) {
 }
 
 TEST_F(LaunchFamily, EndsWithARank) {
-  kill(pids_[2], SIGKILL);
+  // Lines of two ranks come in any order.
+  std::smatch rank;
+  const std::string said = worker_.results();
+  ASSERT_TRUE(std::regex_search(said, rank, std::regex(R"(rank 0 is pid (\d+))"))) << said;
+  kill(std::stoi(rank[1]), SIGKILL);
   EXPECT_EQ(worker_.Wait(std::chrono::seconds(10)), 128 + SIGKILL) << worker_.log();
   EXPECT_TRUE(AllDeadWithin(pids_, std::chrono::seconds(2)));
 }

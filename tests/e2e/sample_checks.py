@@ -128,7 +128,11 @@ def check_restart(cluster, report, context, restarts_before):
 def check_columns(cluster, report, **expected):
     """What `kubectl get ddp` shows, by column."""
     header, row = cluster.kubectl("get", "ddp", JOB).splitlines()[:2]
-    columns = dict(zip(header.split(), row.split()))
+    # By place, as a column may be empty: there is no progress yet, say.
+    starts = [match.start() for match in re.finditer(r"\S+", header)] + [None]
+    columns = {
+        header[begin:end].strip(): row[begin:end].strip() for begin, end in zip(starts, starts[1:])
+    }
     shown = expected.items() <= columns.items() and re.fullmatch(
         r"(\d+[dhms])+", columns.get("AGE", "")
     )

@@ -112,6 +112,12 @@ void Control::FailGone(int peer, const std::string& needed_for) {
     std::unique_lock lock(mutex_);
     constexpr std::chrono::seconds kFarewell(1);
     changed_.wait_for(lock, kFarewell, [&] { return failure_ || peers_[index] != Peer::kHere; });
+    // It may have ended because another rank broke the group: that rank's word has a way of its
+    // own.
+    constexpr std::chrono::milliseconds kOthersWord(200);
+    if (peers_[index] == Peer::kEnded) {
+      changed_.wait_for(lock, kOthersWord, [&] { return failure_.has_value(); });
+    }
     state = peers_[index];
   }
   Check();

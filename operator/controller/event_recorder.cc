@@ -32,50 +32,59 @@ std::string CutTo(const std::string& text, size_t bytes) {
   return text.substr(0, end);
 }
 
-std::string SeriesKey(const EventNote& note) {
-  return fmt::format("{}\n{}\n{}\n{}\n{}", note.regarding.uid, note.warning, note.reason,
-                     note.action, note.note);
+// Of what makes two notes the same. Of 4096 series two share one by chance in 1 of 10^12 cases;
+// then a note would be counted on the other's event.
+uint64_t Fingerprint(const EventNote& note) {
+  return std::hash<std::string>{}(fmt::format("{}\n{}\n{}\n{}\n{}", note.regarding.uid,
+                                              note.warning, note.reason, note.action, note.note));
+}
+
+// Unique among this object's events: one series starts at a time, at this microsecond or later.
+std::string EventName(const EventNote& note, uint64_t fingerprint, base::TimePoint begun) {
+  return fmt::format("{}.{:x}{:04x}", note.regarding.name, begun.time_since_epoch().count(),
+                     fingerprint & 0xFFFFU);
 }
 
 }  // namespace
 
 EventAggregator::Write EventAggregator::Next(const EventNote& note, base::TimePoint now) {
-  const std::string key = SeriesKey(note);
-  const auto known = by_key_.find(key);
-  if (known == by_key_.end()) {
-    return Start(key, note, now);
+  DropEnded(now);
+  const uint64_t fingerprint = Fingerprint(note);
+  const auto known = by_fingerprint_.find(fingerprint);
+  if (known == by_fingerprint_.end()) {
+    return Start(fingerprint, note, now);
   }
   by_use_.splice(by_use_.begin(), by_use_, known->second);
   Series& series = *known->second;
-  if (now - series.last_seen > kSeriesEndsAfter) {
-    by_use_.pop_front();
-    by_key_.erase(known);
-    return Start(key, note, now);
-  }
   series.last_seen = now;
   ++series.count;
   return AddToSeries{
       note.regarding.name_space,
-      series.event_name,
+      EventName(note, fingerprint, series.begun),
       {{"series", {{"count", series.count}, {"lastObservedTime", base::FormatMicroTime(now)}}}}};
 }
 
-EventAggregator::Create EventAggregator::Start(const std::string& key, const EventNote& note,
+void EventAggregator::DropEnded(base::TimePoint now) {
+  while (!by_use_.empty() && now - by_use_.back().last_seen > kSeriesEndsAfter) {
+    by_fingerprint_.erase(by_use_.back().fingerprint);
+    by_use_.pop_back();
+  }
+}
+
+EventAggregator::Create EventAggregator::Start(uint64_t fingerprint, const EventNote& note,
                                                base::TimePoint now) {
   const ObjectReference& object = note.regarding;
-  // Unique among this object's events: one series starts at a time, at this microsecond or later.
-  std::string name = fmt::format("{}.{:x}{:04x}", object.name, now.time_since_epoch().count(),
-                                 std::hash<std::string>{}(key)&0xFFFFU);
-  by_use_.push_front({key, name, 1, now});
-  by_key_[key] = by_use_.begin();
+  by_use_.push_front({fingerprint, now, now, 1});
+  by_fingerprint_[fingerprint] = by_use_.begin();
   if (by_use_.size() > kMaxSeries) {
-    by_key_.erase(by_use_.back().key);
+    by_fingerprint_.erase(by_use_.back().fingerprint);
     by_use_.pop_back();
   }
   return {object.name_space,
           {{"apiVersion", "events.k8s.io/v1"},
            {"kind", "Event"},
-           {"metadata", {{"name", std::move(name)}, {"namespace", object.name_space}}},
+           {"metadata",
+            {{"name", EventName(note, fingerprint, now)}, {"namespace", object.name_space}}},
            {"eventTime", base::FormatMicroTime(now)},
            {"reportingController", controller_},
            {"reportingInstance", CutTo(instance_, kMaxReason)},
@@ -92,10 +101,10 @@ EventAggregator::Create EventAggregator::Start(const std::string& key, const Eve
 }
 
 void EventAggregator::Forget(const EventNote& note) {
-  const auto known = by_key_.find(SeriesKey(note));
-  if (known != by_key_.end()) {
+  const auto known = by_fingerprint_.find(Fingerprint(note));
+  if (known != by_fingerprint_.end()) {
     by_use_.erase(known->second);
-    by_key_.erase(known);
+    by_fingerprint_.erase(known);
   }
 }
 

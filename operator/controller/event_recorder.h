@@ -4,6 +4,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <list>
@@ -38,7 +39,7 @@ struct EventNote {
 };
 
 // Decides whether a note is a new event or one more of a series. Pure but for its memory, which
-// holds the last 4096 series. Not thread-safe.
+// holds the last 4096 series that still go on. Not thread-safe.
 class EventAggregator {
  public:
   EventAggregator(std::string controller, std::string instance)
@@ -59,18 +60,20 @@ class EventAggregator {
   void Forget(const EventNote& note);
 
  private:
+  // Small, as there may be thousands: what the note itself tells is not kept.
   struct Series {
-    std::string key;
-    std::string event_name;
-    int count = 1;
+    uint64_t fingerprint = 0;
+    base::TimePoint begun;  // names the event
     base::TimePoint last_seen;
+    int count = 1;
   };
-  Create Start(const std::string& key, const EventNote& note, base::TimePoint now);
+  Create Start(uint64_t fingerprint, const EventNote& note, base::TimePoint now);
+  void DropEnded(base::TimePoint now);
 
   const std::string controller_;
   const std::string instance_;
   std::list<Series> by_use_;  // most recent first
-  std::unordered_map<std::string, std::list<Series>::iterator> by_key_;
+  std::unordered_map<uint64_t, std::list<Series>::iterator> by_fingerprint_;
 };
 
 class EventRecorder {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "operator/ddpjob/exit_policy.h"
+#include "operator/api/text.h"
 
 namespace ddp::job {
 namespace {
@@ -28,6 +28,24 @@ size_t FirstCause(const std::vector<PodRecord>& failed) {
       std::min_element(failed.begin(), failed.end(),
                        [](const PodRecord& a, const PodRecord& b) { return Order(a) < Order(b); });
   return static_cast<size_t>(first - failed.begin());
+}
+
+api::Failure FailureOf(const PodRecord& pod, const Verdict& verdict, int processes, TimePoint now) {
+  api::Failure failure;
+  failure.attempt = pod.attempt;
+  failure.rank = pod.rank * processes;
+  failure.pod = pod.name;
+  failure.pod_uid = pod.uid;
+  failure.node = pod.node;
+  failure.exit_code = pod.exit_code;
+  if (pod.exit_code && *pod.exit_code > 128) {
+    failure.signal = *pod.exit_code - 128;
+  }
+  failure.reason = verdict.reason;
+  failure.message = api::Tail(pod.message, api::kMaxFailureMessage);
+  failure.cause = verdict.cause;
+  failure.time = now;
+  return failure;
 }
 
 }  // namespace ddp::job

@@ -192,8 +192,7 @@ class Planner {
     }
   }
 
-  // ---- attempts
-  // -----------------------------------------------------------------------------------
+  // ---- attempts ---------------------------------------------------------------------------------
 
   // The first pods of a job may be there before its first status is: nothing has been decided yet
   // that they could belong to, but attempt 1.
@@ -286,8 +285,7 @@ class Planner {
     }
   }
 
-  // ---- failures
-  // -----------------------------------------------------------------------------------
+  // ---- failures ---------------------------------------------------------------------------------
 
   void HandleFailure(const Group& group, const std::vector<PodRecord>& failed) {
     const PodRecord& first = failed[FirstCause(failed)];
@@ -377,22 +375,8 @@ class Planner {
   }
 
   void Remember(const PodRecord& pod, const Verdict& verdict) {
-    api::Failure failure;
-    failure.attempt = pod.attempt;
-    failure.rank = pod.rank * spec().processes_per_replica;
-    failure.pod = pod.name;
-    failure.pod_uid = pod.uid;
-    failure.node = pod.node;
-    failure.exit_code = pod.exit_code;
-    if (pod.exit_code && *pod.exit_code > 128) {
-      failure.signal = *pod.exit_code - 128;
-    }
-    failure.reason = verdict.reason;
-    failure.message = api::Tail(pod.message, api::kMaxFailureMessage);
-    failure.cause = verdict.cause;
-    failure.time = now_seconds_;
     auto& list = status().failures;
-    list.insert(list.begin(), std::move(failure));
+    list.insert(list.begin(), FailureOf(pod, verdict, spec().processes_per_replica, now_seconds_));
     list.resize(std::min(list.size(), api::kMaxFailures));
   }
 
@@ -470,8 +454,7 @@ class Planner {
     }
   }
 
-  // ---- words
-  // --------------------------------------------------------------------------------------
+  // ---- words ------------------------------------------------------------------------------------
 
   void Set(const char* condition, api::ConditionStatus value, std::string_view reason,
            const std::string& message) {

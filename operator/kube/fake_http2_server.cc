@@ -1,16 +1,11 @@
 #include "operator/kube/fake_http2_server.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
-
-#include "operator/base/result.h"
 
 namespace ddp::kube {
 namespace {
@@ -95,12 +90,22 @@ class FakeHttp2Connection {
       const uint8_t* bytes = nullptr;
       const ssize_t size = nghttp2_session_mem_send(session_, &bytes);
       if (size == 0) {
+        NoteWhetherHeldBack();
         return true;
       }
       if (size < 0 || SSL_write(ssl_.get(), bytes, static_cast<int>(size)) <= 0) {
         return false;
       }
     }
+  }
+
+  // Nothing can be sent although a body is not through.
+  void NoteWhetherHeldBack() {
+    const std::lock_guard lock(server_.mutex_);
+    server_.held_back_ = std::any_of(streams_.begin(), streams_.end(), [](const auto& entry) {
+      return entry.second.sent_ < entry.second.reply_.size();
+    });
+    server_.changed_.notify_all();
   }
 
   FakeHttp2Stream& Stream(int32_t id) {
@@ -197,62 +202,20 @@ FakeHttp2Server::FakeHttp2Server(Handler handler, bool http2, std::string http1_
     : handler_(std::move(handler)),
       http2_(http2),
       http1_body_(std::move(http1_body)),
-      context_(SSL_CTX_new(TLS_server_method()), SSL_CTX_free),
-      listener_(::socket(AF_INET, SOCK_STREAM, 0)) {
+      context_(SSL_CTX_new(TLS_server_method()), SSL_CTX_free) {
   // OpenSSL writes to a client that has gone, without MSG_NOSIGNAL.
   std::signal(SIGPIPE, SIG_IGN);
   MakeCertificate();
   if (http2_) {
     SSL_CTX_set_alpn_select_cb(context_.get(), ChooseHttp2, nullptr);
   }
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  auto* generic = reinterpret_cast<sockaddr*>(&address);
-  socklen_t size = sizeof address;
-  DDP_CHECK(bind(listener_, generic, size) == 0 && listen(listener_, 16) == 0 &&
-                getsockname(listener_, generic, &size) == 0,
-            "no loopback socket");
-  port_ = ntohs(address.sin_port);
-  acceptor_ = std::thread([this] { Accept(); });
+  listener_ = std::make_unique<FakeListener>(
+      [this](int socket) { FakeHttp2Connection(*this, socket).Serve(); });
 }
 
-FakeHttp2Server::~FakeHttp2Server() {
-  stopping_ = true;
-  shutdown(listener_, SHUT_RDWR);
-  acceptor_.join();
-  {
-    std::lock_guard lock(mutex_);
-    for (const int open : sockets_) {
-      shutdown(open, SHUT_RDWR);
-    }
-  }
-  for (std::thread& thread : threads_) {
-    thread.join();
-  }
-  close(listener_);
-}
-
-void FakeHttp2Server::Accept() {
-  for (;;) {
-    const int accepted = accept(listener_, nullptr, nullptr);
-    if (accepted < 0) {
-      return;
-    }
-    std::lock_guard lock(mutex_);
-    if (stopping_) {
-      close(accepted);
-      return;
-    }
-    ++connections_;
-    sockets_.push_back(accepted);
-    threads_.emplace_back([this, accepted] {
-      FakeHttp2Connection(*this, accepted).Serve();
-      std::lock_guard closing(mutex_);
-      std::erase(sockets_, accepted);
-      close(accepted);
-    });
-  }
+bool FakeHttp2Server::WaitUntilHeldBack(std::chrono::milliseconds at_most) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, at_most, [this] { return held_back_; });
 }
 
 // Its own authority, good for 127.0.0.1.

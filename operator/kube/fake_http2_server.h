@@ -7,13 +7,15 @@
 #include <openssl/ssl.h>
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
-#include <vector>
+
+#include "operator/kube/fake_listener.h"
 
 namespace ddp::kube {
 
@@ -50,16 +52,16 @@ class FakeHttp2Server {
   explicit FakeHttp2Server(Handler handler, bool http2 = true, std::string http1_body = "");
   FakeHttp2Server(const FakeHttp2Server&) = delete;
   FakeHttp2Server& operator=(const FakeHttp2Server&) = delete;
-  ~FakeHttp2Server();
 
-  std::string url() const { return "https://127.0.0.1:" + std::to_string(port_); }
+  std::string url() const { return "https://127.0.0.1:" + std::to_string(listener_->port()); }
   const std::string& certificate() const { return certificate_; }
-  int connections() const { return connections_; }
+  int connections() const { return listener_->connections(); }
   size_t bytes_sent() const { return bytes_sent_; }  // of bodies
+  // Until flow control keeps a body from going on; false if it does not within this time.
+  bool WaitUntilHeldBack(std::chrono::milliseconds at_most);
 
  private:
   friend class FakeHttp2Connection;
-  void Accept();
   void MakeCertificate();
 
   const Handler handler_;
@@ -67,15 +69,11 @@ class FakeHttp2Server {
   const std::string http1_body_;
   std::string certificate_;
   std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context_;
-  int listener_;
-  int port_ = 0;
-  std::atomic<bool> stopping_{false};
-  std::atomic<int> connections_{0};
   std::atomic<size_t> bytes_sent_{0};
   std::mutex mutex_;
-  std::vector<int> sockets_;
-  std::vector<std::thread> threads_;
-  std::thread acceptor_;
+  std::condition_variable changed_;
+  bool held_back_ = false;
+  std::unique_ptr<FakeListener> listener_;  // last: its threads use all the others
 };
 
 }  // namespace ddp::kube

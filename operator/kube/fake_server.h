@@ -3,23 +3,16 @@
 // runs on a thread of its own for each connection. Destroying the server ends all of them.
 #pragma once
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include <atomic>
 #include <chrono>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
-#include <vector>
 
-#include "operator/base/result.h"
+#include "operator/kube/fake_listener.h"
 
 namespace ddp::kube {
 
@@ -125,72 +118,16 @@ class FakeConnection {
 class FakeServer {
  public:
   explicit FakeServer(std::function<void(FakeConnection&)> handler)
-      : handler_(std::move(handler)), listener_(socket(AF_INET, SOCK_STREAM, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    auto* generic = reinterpret_cast<sockaddr*>(&address);
-    socklen_t size = sizeof address;
-    DDP_CHECK(bind(listener_, generic, size) == 0 && listen(listener_, 16) == 0 &&
-                  getsockname(listener_, generic, &size) == 0,
-              "no loopback socket");
-    port_ = ntohs(address.sin_port);
-    acceptor_ = std::thread([this] { Accept(); });
-  }
-  FakeServer(const FakeServer&) = delete;
-  FakeServer& operator=(const FakeServer&) = delete;
-  ~FakeServer() {
-    stopping_ = true;
-    shutdown(listener_, SHUT_RDWR);
-    acceptor_.join();
-    {
-      std::lock_guard lock(mutex_);
-      for (const int open : sockets_) {
-        shutdown(open, SHUT_RDWR);
-      }
-    }
-    for (std::thread& thread : threads_) {
-      thread.join();
-    }
-    close(listener_);
-  }
+      : listener_([handler = std::move(handler)](int socket) {
+          FakeConnection connection(socket);
+          handler(connection);
+        }) {}
 
-  std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
-  int connections() const { return connections_; }
+  std::string url() const { return "http://127.0.0.1:" + std::to_string(listener_.port()); }
+  int connections() const { return listener_.connections(); }
 
  private:
-  void Accept() {
-    for (;;) {
-      const int accepted = accept(listener_, nullptr, nullptr);
-      if (accepted < 0) {
-        return;
-      }
-      std::lock_guard lock(mutex_);
-      if (stopping_) {
-        close(accepted);
-        return;
-      }
-      ++connections_;
-      sockets_.push_back(accepted);
-      threads_.emplace_back([this, accepted] {
-        FakeConnection connection(accepted);
-        handler_(connection);
-        std::lock_guard closing(mutex_);
-        std::erase(sockets_, accepted);
-        close(accepted);
-      });
-    }
-  }
-
-  const std::function<void(FakeConnection&)> handler_;
-  const int listener_;
-  int port_ = 0;
-  std::atomic<bool> stopping_{false};
-  std::atomic<int> connections_{0};
-  std::mutex mutex_;
-  std::vector<int> sockets_;
-  std::vector<std::thread> threads_;
-  std::thread acceptor_;
+  FakeListener listener_;
 };
 
 }  // namespace ddp::kube

@@ -121,13 +121,9 @@ TEST(Http2Transport, AServerIsHeldBackWhenItsStreamIsNotRead) {
   bool first = true;
   const auto answer = transport->Stream(Get("/"), {}, [&](std::string_view piece) {
     if (std::exchange(first, false)) {
-      // All that flow control lets it send: no more comes while we are busy.
-      size_t before = 0;
-      do {
-        before = server.bytes_sent();
-        std::this_thread::sleep_for(milliseconds(50));
-      } while (server.bytes_sent() != before);
-      EXPECT_LE(before, (size_t{1} << 20U) + piece.size());
+      // No more comes while we are busy.
+      EXPECT_TRUE(server.WaitUntilHeldBack(std::chrono::seconds(10)));
+      EXPECT_LE(server.bytes_sent(), (size_t{1} << 20U) + piece.size());
     }
     got += piece.size();
     return true;

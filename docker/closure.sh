@@ -4,9 +4,11 @@
 set -eu
 tree=$1
 shift
-missing=$(ldd "$@" | grep 'not found' || true)
-[ -z "$missing" ] || { echo "$missing" >&2; exit 1; }
-ldd "$@" | sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p; s/^[[:space:]]*\(\/lib64\/ld-[^ ]*\) .*/\1/p' | sort -u |
+libraries=$(ldd "$@")
+case $libraries in
+  *'not found'*) printf '%s\n' "$libraries" | grep 'not found' >&2; exit 1 ;;
+esac
+printf '%s\n' "$libraries" | sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p; s/^[[:space:]]*\(\/lib64\/ld-[^ ]*\) .*/\1/p' | sort -u |
   while read -r path; do
     case $path in "$tree"/*) continue ;; esac
     mkdir -p "$tree$(dirname "$path")"

@@ -10,7 +10,12 @@ if [ "$tree" = - ]; then
 else
   # A library's path may be that of a link: dpkg knows /usr/lib/… and /lib/… by different names.
   packages=$(find "$tree" -type f | sed "s|^$tree||" | while read -r path; do
-    dpkg -S "$path" "/usr$path" "${path#/usr}" 2>/dev/null | sed 's/:.*//; s/,.*//' || true
+    owner=$(dpkg -S "$path" "/usr$path" "${path#/usr}" 2>/dev/null | sed 's/:.*//; s/,.*//')
+    # Our own files belong to no package; a library that does not would be missing here unseen.
+    case $owner$path in
+      /*.so | /*.so.*) echo "sbom.sh: no package owns $path" >&2; exit 1 ;;
+    esac
+    echo "$owner"
   done)
 fi
 packages=$(printf '%s\n' "$packages" "$@" | sed '/^$/d' | sort -u)

@@ -1,18 +1,16 @@
 #include "runtime/comm/chain.h"
 
-#include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <limits>
 
 #include "runtime/comm/casts.h"
 #include "runtime/comm/failures.h"
 #include "runtime/comm/kernels.h"
+#include "runtime/comm/socket_wait.h"
 
 namespace ddp::rt::comm {
 namespace {
@@ -62,7 +60,7 @@ class Chain::Pass {
       moved |= Spread();
       moved |= Send(chain_.before_, own_, results_out_, first_ ? total_ : spread_);
       if (moved) {
-        grace_.reset();
+        last_words_.Reset();
       } else {
         Wait();
       }
@@ -181,26 +179,10 @@ class Chain::Pass {
     Deadline::Milliseconds left = until_.Left();
     for (const Link& link : {chain_.before_, chain_.after_}) {
       if (link.fd >= 0 && control.peer(link.rank) != Peer::kHere) {
-        // What it sent before it ended may still be under way.
-        constexpr Deadline::Milliseconds kGrace(1000);
-        if (!grace_) {
-          grace_ = Deadline::In(kGrace, "");
-        } else if (grace_->Expired()) {
-          control.FailGone(link.rank, ShortName(call_));
-        }
-        left = std::min(left, grace_->Left());
+        left = std::min(left, last_words_.Left(control, link.rank, call_));
       }
     }
-    constexpr long long kLongest = std::numeric_limits<int>::max();
-    const int rc = poll(entries.data(), entries.size(),
-                        static_cast<int>(std::min<long long>(left.count(), kLongest)));
-    DDP_RT_CHECK(rc >= 0 || errno == EINTR, ErrnoText(errno));
-    if (entries.back().revents != 0) {
-      eventfd_t ignored = 0;
-      eventfd_read(chain_.interrupt_, &ignored);
-      control.Check();
-    }
-    if (rc == 0 && until_.Expired()) {
+    if (PollOrInterrupt(entries, left, control) == 0 && until_.Expired()) {
       const Link& late = want_before_in ? chain_.before_ : chain_.after_;
       control.Fail(DeadlineFailure(chain_.rank_, ShortName(call_), deadline_, {late.rank}));
     }
@@ -232,7 +214,7 @@ class Chain::Pass {
   std::size_t results_in_ = 0;
   std::size_t spread_ = 0;
   std::size_t results_out_ = 0;
-  std::optional<Deadline> grace_;
+  LastWords last_words_;
 };
 
 Chain::Chain(int rank, int world_size, Link before, Link after, int interrupt, Control& control)

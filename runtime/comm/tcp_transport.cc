@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -15,6 +14,7 @@
 #include "runtime/comm/failures.h"
 #include "runtime/comm/kernels.h"
 #include "runtime/comm/private_buffer.h"
+#include "runtime/comm/socket_wait.h"
 
 namespace ddp::rt::comm {
 namespace {
@@ -140,7 +140,7 @@ class TcpTransport::Exchange {
         return;
       }
       if (moved) {
-        grace_.reset();
+        last_words_.Reset();
       } else {
         Wait();
       }
@@ -271,26 +271,10 @@ class TcpTransport::Exchange {
       }
     });
     if (someone_ended) {
-      // What a peer sent before it ended may still be under way on its other socket.
-      constexpr Deadline::Milliseconds kGrace(1000);
-      if (!grace_) {
-        grace_ = Deadline::In(kGrace, "");
-      } else if (grace_->Expired()) {
-        control_.FailGone(number(gone_), ShortName(call_));
-      }
-      left = std::min(left, grace_->Left());
+      left = std::min(left, last_words_.Left(control_, number(gone_), call_));
     }
     entries.push_back({transport_.interrupt_.get(), POLLIN, 0});
-    constexpr long long kLongest = std::numeric_limits<int>::max();
-    const int rc = poll(entries.data(), entries.size(),
-                        static_cast<int>(std::min<long long>(left.count(), kLongest)));
-    DDP_RT_CHECK(rc >= 0 || errno == EINTR, ErrnoText(errno));
-    if (entries.back().revents != 0) {
-      eventfd_t ignored = 0;
-      eventfd_read(transport_.interrupt_.get(), &ignored);
-      control_.Check();
-    }
-    if (rc == 0 && limit_.Expired()) {
+    if (PollOrInterrupt(entries, left, control_) == 0 && limit_.Expired()) {
       FailMissing();
     }
   }
@@ -345,7 +329,7 @@ class TcpTransport::Exchange {
   std::vector<const void*> inputs_;  // by rank, where the next stretch begins
   // A peer that is needed and has ended.
   int gone_ = -1;
-  std::optional<Deadline> grace_;
+  LastWords last_words_;
 };
 
 TcpTransport::TcpTransport(int place, std::vector<int> ranks, std::vector<Fd> sockets,

@@ -4,16 +4,14 @@
 // is memory from ProcessGroup::Allocate, where gradients live; "copy" is any other memory. Each is
 // the mean over the repetitions after three to warm up, seen by rank 0.
 #include <fmt/format.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <vector>
 
-#include "runtime/base/net.h"
 #include "runtime/comm/process_group.h"
 #include "runtime/store/rendezvous.h"
+#include "tests/bench/ranks.h"
 
 namespace ddp::rt {
 namespace {
@@ -69,27 +67,7 @@ int Main(int argc, char** argv) {
     fmt::print(stderr, "usage: allreduce_bench shm|tcp RANKS\n");
     return static_cast<int>(ExitCode::kUsage);
   }
-  RankEnv env;
-  env.world_size = std::atoi(argv[2]);
-  env.master_addr = "127.0.0.1";
-  env.master_port = BoundPort(ListenTcp("127.0.0.1", 0, ""));
-  for (int rank = 0; rank < env.world_size; ++rank) {
-    if (fork() == 0) {
-      env.rank = rank;
-      try {
-        RunRank(env, argv[1]);
-      } catch (const Error& e) {
-        fmt::print(stderr, "rank {}: {}\n", rank, e.what());
-        _exit(static_cast<int>(e.code()));
-      }
-      _exit(0);
-    }
-  }
-  int failed = 0;
-  for (int status = 0; wait(&status) > 0;) {
-    failed |= status;
-  }
-  return failed == 0 ? 0 : 1;
+  return RunRanks(std::atoi(argv[2]), [&](const RankEnv& env) { RunRank(env, argv[1]); });
 }
 
 }  // namespace

@@ -8,18 +8,17 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/randn.h>
 #include <fmt/format.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <vector>
 
-#include "runtime/base/net.h"
 #include "runtime/checkpoint/folder.h"
 #include "runtime/checkpoint/saver.h"
 #include "runtime/comm/process_group.h"
 #include "runtime/store/rendezvous.h"
+#include "tests/bench/ranks.h"
 
 namespace ddp::rt {
 namespace {
@@ -149,27 +148,7 @@ int Main(int argc, char** argv) {
     fmt::print(stderr, "usage: checkpoint_bench FOLDER\n");
     return static_cast<int>(ExitCode::kUsage);
   }
-  RankEnv env;
-  env.world_size = kRanks;
-  env.master_addr = "127.0.0.1";
-  env.master_port = BoundPort(ListenTcp("127.0.0.1", 0, ""));
-  for (int rank = 0; rank < kRanks; ++rank) {
-    if (fork() == 0) {
-      env.rank = rank;
-      try {
-        RunRank(env, argv[1]);
-      } catch (const Error& e) {
-        fmt::print(stderr, "rank {}: {}\n", rank, e.what());
-        _exit(static_cast<int>(e.code()));
-      }
-      _exit(0);
-    }
-  }
-  int failed = 0;
-  for (int status = 0; wait(&status) > 0;) {
-    failed |= status;
-  }
-  return failed == 0 ? 0 : 1;
+  return RunRanks(kRanks, [&](const RankEnv& env) { RunRank(env, argv[1]); });
 }
 
 }  // namespace

@@ -9,7 +9,6 @@
 #include <ATen/ops/randn.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,6 +26,7 @@
 #include "runtime/ddp/fused_optimizer.h"
 #include "runtime/store/rendezvous.h"
 #include "runtime/train/model.h"
+#include "tests/bench/ranks.h"
 
 namespace ddp::rt {
 namespace {
@@ -176,18 +176,11 @@ int StartRanks(char** argv) {
   setenv("MASTER_PORT", std::to_string(port).c_str(), 1);
   setenv("OMP_NUM_THREADS", "1", 1);
   UseHugePages();  // as ddp-worker does for its training program
-  for (int rank = 0; rank < std::atoi(argv[2]); ++rank) {
-    if (fork() == 0) {
-      setenv(kRankVariable, std::to_string(rank).c_str(), 1);
-      execv("/proc/self/exe", argv);
-      _exit(127);
-    }
-  }
-  int failed = 0;
-  for (int status = 0; wait(&status) > 0;) {
-    failed |= status;
-  }
-  return failed == 0 ? 0 : 1;
+  return ForkRanks(std::atoi(argv[2]), [argv](int rank) {
+    setenv(kRankVariable, std::to_string(rank).c_str(), 1);
+    execv("/proc/self/exe", argv);
+    _exit(127);
+  });
 }
 
 }  // namespace

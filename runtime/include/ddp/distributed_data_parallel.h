@@ -57,7 +57,7 @@ class Replicas {
     return UnevenInputs(engine_, options);
   }
 
-  // Forgets all gradients; the optimizer's zero_grad is as good.
+  // Sets all gradients to zero, in place; the optimizer's zero_grad is as good.
   void ZeroGrad() { engine_.ZeroGrad(); }
 
   // Error(kSoftware) names the ranks whose parameters differ from rank 0's in any bit.

@@ -31,8 +31,8 @@ class ZeroOptimizer : public rt::ZeroOptimizer {
 };
 
 // After backward: scales all gradients so that their 2-norm is at most `max_norm`, and returns the
-// norm that they had. The same on all ranks. Gradients whose norm is not finite
-// stay as they are: leave out the step (GradScaler does).
+// norm that they had. The same on all ranks. If the norm is not finite, all gradients become NaN,
+// as in PyTorch: leave out the step (GradScaler does).
 inline double ClipGradNorm(Replicas& model, double max_norm) {
   return rt::ClipGradientNorm(model.engine(), max_norm).item<double>();
 }

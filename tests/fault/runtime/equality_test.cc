@@ -1,14 +1,13 @@
 // Numbers that must come out equal: over ranks, over interruptions, over the number of ranks.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
 
 #include "runtime/base/temp_folder_test.h"
 #include "runtime/checkpoint/file.h"
-#include "runtime/checkpoint/folder.h"
+#include "tests/fault/runtime/checkpoints.h"
 #include "tests/fault/runtime/worker.h"
 
 namespace ddp::rt {
@@ -30,29 +29,6 @@ train: {epochs: 100, batchSize: 48, logHashes: true, maxSteps: )" +
 
 constexpr const char* kSgd = "{name: sgd, learningRate: 0.05, momentum: 0.9}";
 constexpr const char* kAdamW = "{name: adamw, learningRate: 0.001, weightDecay: 0.01}";
-
-checkpoint::Loaded Newest(const Job& job) {
-  auto loaded = checkpoint::CheckpointFolder(job.checkpoints(), 2).LoadNewest();
-  EXPECT_TRUE(loaded);
-  return std::move(*loaded);
-}
-
-float MaxDifference(const checkpoint::Loaded& a, const checkpoint::Loaded& b) {
-  float most = 0;
-  EXPECT_EQ(a.model.size(), b.model.size());
-  for (size_t i = 0; i < a.model.size(); ++i) {
-    EXPECT_EQ(a.model[i].name, b.model[i].name);
-    const size_t count = a.model[i].elements.size() / sizeof(float);
-    for (size_t j = 0; j < count; ++j) {
-      float left = 0;
-      float right = 0;
-      std::memcpy(&left, a.model[i].elements.data() + j * sizeof(float), sizeof(float));
-      std::memcpy(&right, b.model[i].elements.data() + j * sizeof(float), sizeof(float));
-      most = std::max(most, std::abs(left - right));
-    }
-  }
-  return most;
-}
 
 void ExpectTwoRanksAreOne(const std::string& config, const std::string& transport) {
   const TempFolder temp;

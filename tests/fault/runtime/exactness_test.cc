@@ -3,7 +3,6 @@
 // DDP_TEST_SEED chooses the random moments, DDP_TEST_KILLS how many there are.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -14,7 +13,7 @@
 #include <sstream>
 
 #include "runtime/base/temp_folder_test.h"
-#include "runtime/checkpoint/folder.h"
+#include "tests/fault/runtime/checkpoints.h"
 #include "tests/fault/runtime/worker.h"
 
 namespace ddp::rt {
@@ -25,29 +24,6 @@ namespace fs = std::filesystem;
 int FromEnvironment(const char* name, int otherwise) {
   const char* const text = std::getenv(name);
   return text == nullptr ? otherwise : std::atoi(text);
-}
-
-checkpoint::Loaded Newest(const Job& job) {
-  auto loaded = checkpoint::CheckpointFolder(job.checkpoints(), 2).LoadNewest();
-  EXPECT_TRUE(loaded);
-  return std::move(*loaded);
-}
-
-float MaxDifference(const checkpoint::Loaded& a, const checkpoint::Loaded& b) {
-  float most = 0;
-  EXPECT_EQ(a.model.size(), b.model.size());
-  for (size_t i = 0; i < a.model.size(); ++i) {
-    EXPECT_EQ(a.model[i].name, b.model[i].name);
-    if (a.model[i].type != checkpoint::DType::kF32) {
-      continue;
-    }
-    const auto* left = reinterpret_cast<const float*>(a.model[i].elements.data());
-    const auto* right = reinterpret_cast<const float*>(b.model[i].elements.data());
-    for (size_t j = 0; j < a.model[i].elements.size() / sizeof(float); ++j) {
-      most = std::max(most, std::abs(left[j] - right[j]));
-    }
-  }
-  return most;
 }
 
 void WriteText(const fs::path& root) {

@@ -3,13 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
 
 #include "runtime/base/temp_folder_test.h"
-#include "runtime/checkpoint/folder.h"
+#include "tests/fault/runtime/checkpoints.h"
 #include "tests/fault/runtime/worker.h"
 
 namespace ddp::rt {
@@ -23,25 +22,6 @@ optimizer: {name: adamw, learningRate: 0.001, weightDecay: 0.01, sharded: )") +
          (sharded ? "true" : "false") + R"(}
 train: {epochs: 100, batchSize: 48, logHashes: true, maxSteps: 40}
 )";
-}
-
-float MaxDifference(const checkpoint::Loaded& a, const checkpoint::Loaded& b) {
-  float most = 0;
-  EXPECT_EQ(a.model.size(), b.model.size());
-  for (size_t i = 0; i < a.model.size(); ++i) {
-    const auto* left = reinterpret_cast<const float*>(a.model[i].elements.data());
-    const auto* right = reinterpret_cast<const float*>(b.model[i].elements.data());
-    for (size_t j = 0; j < a.model[i].elements.size() / sizeof(float); ++j) {
-      most = std::max(most, std::abs(left[j] - right[j]));
-    }
-  }
-  return most;
-}
-
-checkpoint::Loaded Newest(const Job& job) {
-  auto loaded = checkpoint::CheckpointFolder(job.checkpoints(), 2).LoadNewest({0, 0});
-  EXPECT_TRUE(loaded);
-  return std::move(*loaded);
 }
 
 // Stops a job after a step, all ranks with a checkpoint.

@@ -58,7 +58,7 @@ class Informer : public Source {
   using Object = std::shared_ptr<const T>;
   // Nothing: not of interest, as if it were not there.
   using Parse = std::function<std::optional<T>(const json::Json&)>;
-  // (null, now): new; (before, now): changed; (before, null): gone.
+  // (null, now): new; (before, now): changed; (before, null): gone, with the last that is known.
   using Handler = std::function<void(const Object& before, const Object& now)>;
 
   Informer(std::string name, std::unique_ptr<kube::WatchSource> source, Parse parse,
@@ -103,9 +103,18 @@ class Informer : public Source {
         Upsert(event.object);
         break;
       case Kind::kDelete:
-        Tell(store_.Remove(Key(event.object)), {});
+        Delete(event.object);
         break;
     }
+  }
+
+  // A deletion tells of the object's last state, which may be newer than what was seen.
+  void Delete(const json::Json& object) {
+    Entry before = store_.Remove(Key(object));
+    if (auto last = ToEntry(object); last && last->uid == before.uid) {
+      before = *std::move(last);
+    }
+    Tell(before, {});
   }
 
   std::optional<Entry> ToEntry(const json::Json& object) const {

@@ -66,6 +66,9 @@ class InformerTest : public ::testing::Test {
         [](const Thing& thing) { return thing.owner; },
         [this](const auto& before, const auto& now) {
           std::lock_guard lock(mutex_);
+          if (now == nullptr) {
+            last_owner_ = before->owner;
+          }
           told_.push_back(before == nullptr ? "+" + now->name
                                             : (now == nullptr ? "-" : "~") + before->name);
           changed_.notify_all();
@@ -79,6 +82,7 @@ class InformerTest : public ::testing::Test {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::string> told_;
+  std::string last_owner_;  // of what is gone
   std::unique_ptr<Informer<Thing>> informer_;
   std::jthread thread_;
 };
@@ -92,8 +96,9 @@ TEST_F(InformerTest, TellsListedAndWatchedChanges) {
   source->watches.push_back({{"ADDED", Object("b", "u2", "6")},
                              {"MODIFIED", Object("a", "u1", "7")},
                              {"ADDED", Object("c", "u3", "8", "nobody")},
-                             {"DELETED", Object("b", "u2", "9")}});
+                             {"DELETED", Object("b", "u2", "9", "new owner")}});
   EXPECT_EQ(Run(std::move(source), 4), (Told{"+a", "+b", "~a", "-b"}));
+  EXPECT_EQ(last_owner_, "new owner") << "the deletion tells of the last state";
   EXPECT_TRUE(informer_->synced());
   EXPECT_TRUE(informer_->WaitForSync({}, std::chrono::steady_clock::now()));
   EXPECT_EQ(informer_->store().size(), 1U);

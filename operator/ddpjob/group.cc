@@ -16,11 +16,17 @@ bool Undecided(const PodRecord* pod) {
 Group::Group(const Observed& observed, int attempt)
     : attempt_(attempt),
       processes_(std::max(observed.job.spec.processes_per_replica, 1)),
-      by_replica_(static_cast<size_t>(std::max(observed.job.spec.replicas, 0)), nullptr) {
+      by_replica_(static_cast<size_t>(std::max(observed.job.spec.replicas, 0)), nullptr),
+      departed_(by_replica_.size(), nullptr) {
   for (const PodRecord& pod : observed.pods) {
     newest_attempt_ = std::max(newest_attempt_, pod.attempt);
     if (pod.attempt == attempt && static_cast<size_t>(pod.rank) < by_replica_.size()) {
       by_replica_[static_cast<size_t>(pod.rank)] = &pod;
+    }
+  }
+  for (const PodRecord& pod : observed.departed) {
+    if (pod.attempt == attempt && static_cast<size_t>(pod.rank) < departed_.size()) {
+      departed_[static_cast<size_t>(pod.rank)] = &pod;
     }
   }
 }
@@ -31,9 +37,11 @@ bool Group::Done(const api::RankSet& done, size_t replica) const {
 }
 
 void Group::AddDone(api::RankSet& done) const {
-  for (const PodRecord* pod : by_replica_) {
-    for (int local = 0; pod != nullptr && pod->succeeded() && local < processes_; ++local) {
-      done.Add(pod->rank * processes_ + local);
+  for (const auto& pods : {by_replica_, departed_}) {
+    for (const PodRecord* pod : pods) {
+      for (int local = 0; pod != nullptr && pod->succeeded() && local < processes_; ++local) {
+        done.Add(pod->rank * processes_ + local);
+      }
     }
   }
 }
@@ -110,19 +118,29 @@ std::vector<PodRecord> Group::Failed(const api::Metadata& job, const api::Status
     }
     if (pod == nullptr) {
       if (status.pods_created_time) {
-        PodRecord lost;
-        lost.name = api::PodName(job.name, attempt_, static_cast<int>(i));
-        lost.attempt = attempt_;
-        lost.rank = static_cast<int>(i);
-        lost.phase = PodPhase::kFailed;
-        lost.reason = api::kReasonPodDeleted;
-        failed.push_back(std::move(lost));
+        failed.push_back(Lost(job, i));
       }
     } else if (pod->failed() || (pod->deletion_time && !pod->succeeded())) {
       failed.push_back(*pod);
     }
   }
   return failed;
+}
+
+PodRecord Group::Lost(const api::Metadata& job, size_t replica) const {
+  PodRecord lost;
+  if (departed_[replica] != nullptr) {
+    lost = *departed_[replica];
+  } else {
+    lost.name = api::PodName(job.name, attempt_, static_cast<int>(replica));
+    lost.attempt = attempt_;
+    lost.rank = static_cast<int>(replica);
+  }
+  if (!lost.failed()) {  // its own end is not known: all that is, is that somebody took it away
+    lost.reason = api::kReasonPodDeleted;
+  }
+  lost.phase = PodPhase::kFailed;
+  return lost;
 }
 
 bool Group::AnyUndecided(const api::RankSet& done) const {

@@ -17,7 +17,7 @@ class Group {
   // The highest attempt among all labels; 0 without pods.
   int newest_attempt() const { return newest_attempt_; }
 
-  // `done` has ranks, all else is about replicas.
+  // `done` has ranks, all else is about replicas. Pods that are gone count if they had succeeded.
   void AddDone(api::RankSet& done) const;
   std::vector<int> Missing(const api::RankSet& done) const;
   // Every pod's worker runs, ran, or is done.
@@ -29,17 +29,19 @@ class Group {
   api::ReplicaCounts Count(const api::RankSet& done) const;
 
   // Pods that ended badly, are being deleted by somebody, or — when all had been created — are
-  // gone. One that is done is never among them.
+  // gone, as they were last seen. One that is done is never among them.
   std::vector<PodRecord> Failed(const api::Metadata& job, const api::Status& status) const;
   // Pods that neither failed nor are done: their end may still tell more.
   bool AnyUndecided(const api::RankSet& done) const;
 
  private:
   bool Done(const api::RankSet& done, size_t replica) const;
+  PodRecord Lost(const api::Metadata& job, size_t replica) const;
 
   int attempt_;
   int processes_;  // ranks of each pod
   std::vector<const PodRecord*> by_replica_;
+  std::vector<const PodRecord*> departed_;  // by replica
   int newest_attempt_ = 0;
 };
 

@@ -107,6 +107,7 @@ struct Observed {
   api::DDPJob job;
   std::vector<api::Problem> problems;  // of ParseJob or Validate; job may be half-filled then
   std::vector<PodRecord> pods;         // all that the job's UID owns, of any attempt
+  std::vector<PodRecord> departed;     // as last seen, of pods that have gone lately
   ServiceState service = ServiceState::kMissing;
   std::map<Extra, ExtraView> extras;
   NodeLooks nodes;  // by name; those of this job that were asked for

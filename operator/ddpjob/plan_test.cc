@@ -99,6 +99,47 @@ TEST_F(PlanTest, ADeletedPodRestartsUncounted) {
   EXPECT_EQ(status().failures[0].reason, "PodDeleted");
 }
 
+// Its end and its removal were seen at once: what was last known of it decides.
+TEST_F(PlanTest, APodThatIsGoneIsJudgedByItsLastState) {
+  struct Row {
+    const char* what;
+    PodRecord last;
+    api::RestartCounts restarts;
+    const char* reason;
+  };
+  const TimePoint now = now_;
+  for (const Row& row : {
+           Row{"preempted",
+               Pod(1, 1).Running().Disrupted("PreemptionByScheduler").Deleted(now),
+               {.preemption = 1},
+               "PreemptionByScheduler"},
+           Row{"failed by itself", Pod(1, 1).Exited(1, now), {.application = 1}, "Error"},
+           Row{"taken away by force", Pod(1, 1).Running(), {.infrastructure = 1}, "PodDeleted"},
+       }) {
+    world_.job.status = {};
+    world_.pods.clear();
+    world_.departed.clear();
+    StartRunning();
+    world_.pods.pop_back();
+    world_.departed = {row.last};
+    Step();
+    EXPECT_EQ(status().restarts, row.restarts) << row.what;
+    ASSERT_FALSE(status().failures.empty()) << row.what;
+    EXPECT_EQ(status().failures[0].reason, row.reason) << row.what;
+    EXPECT_EQ(status().failures[0].node, "n1") << row.what;
+  }
+}
+
+TEST_F(PlanTest, ARankThatSucceededBeforeItsPodWentIsDone) {
+  StartRunning();
+  world_.pods.pop_back();
+  world_.departed = {Pod(1, 1).Exited(0, now_)};
+  Step();
+  EXPECT_EQ(status().phase, Phase::kRunning);
+  EXPECT_TRUE(status().succeeded_ranks.Contains(1));
+  EXPECT_EQ(status().restarts, api::RestartCounts{});
+}
+
 TEST_F(PlanTest, SomebodyElsesLongGraceIsShortened) {
   StartRunning();
   world_.pods[1] = Pod(1, 1).Running().Deleted(now_ + minutes(5));

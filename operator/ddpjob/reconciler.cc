@@ -81,18 +81,22 @@ Caches::Caches(const kube::Client& client, const std::string& name_space,
                controller::WorkQueue& queue, OwnWrites& own_writes) {
   jobs_ = MakeInformer<CachedJob>(
       client, JobResource(), name_space, {}, kNobodyReads, ReadJob, nullptr,
-      [&queue, &own_writes](const auto& before, const auto& now) {
+      [this, &queue, &own_writes](const auto& before, const auto& now) {
         const api::Metadata& meta = (now != nullptr ? now : before)->job.metadata;
         if (now == nullptr) {
           own_writes.Forget(meta.uid);
+          departed_.Forget(meta.uid);
         }
         queue.Add(KeyOf(meta.namespace_name, meta.name));
       });
   pods_ = MakeInformer<CachedPod>(
       client, PodResource(), name_space, ChildSelection(), kNobodyReadsOfPods, ReadCachedPod,
       [](const CachedPod& pod) { return pod.owner.uid; },
-      [&queue, &own_writes](const auto& before, const auto& now) {
+      [this, &queue, &own_writes](const auto& before, const auto& now) {
         const CachedPod& pod = now != nullptr ? *now : *before;
+        if (now == nullptr) {
+          departed_.Saw(pod.owner.uid, pod.record);
+        }
         own_writes.SawPod(pod.owner.uid, pod.record.name, pod.record.uid,
                           now == nullptr || now->record.deletion_time.has_value());
         queue.Add(KeyOf(pod.name_space, pod.owner.name));
@@ -209,6 +213,7 @@ Observed JobReconciler::Observe(const CachedJob& cached, Memory& memory,
   for (const auto& pod : caches_.pods().store().ByGroup(uid)) {
     observed.pods.push_back(pod.object->record);
   }
+  observed.departed = caches_.departed().Of(uid);
   own_writes_.Overlay(uid, observed.pods);
   observed.service = LookAtService(observed.job, memory, stop);
   LookAtExtras(observed, memory);

@@ -13,6 +13,7 @@
 #include "operator/controller/controller.h"
 #include "operator/controller/event_recorder.h"
 #include "operator/controller/informer.h"
+#include "operator/ddpjob/departed_pods.h"
 #include "operator/ddpjob/kube_executor.h"
 #include "operator/ddpjob/own_writes.h"
 #include "operator/ddpjob/progress/progress_puller.h"
@@ -33,8 +34,10 @@ class Caches {
   controller::Informer<CachedJob>& jobs() { return *jobs_; }
   controller::Informer<CachedPod>& pods() { return *pods_; }
   controller::Informer<CachedService>& services() { return *services_; }
+  const DepartedPods& departed() const { return departed_; }
 
  private:
+  DepartedPods departed_;
   std::unique_ptr<controller::Informer<CachedJob>> jobs_;
   std::unique_ptr<controller::Informer<CachedPod>> pods_;
   std::unique_ptr<controller::Informer<CachedService>> services_;

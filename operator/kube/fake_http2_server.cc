@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstring>
 
 namespace ddp::kube {
 namespace {
@@ -145,7 +144,7 @@ class FakeHttp2Connection {
                            uint32_t* flags, nghttp2_data_source* source, void* /*self*/) {
     auto& stream = *static_cast<FakeHttp2Stream*>(source->ptr);
     const size_t take = std::min(size, stream.reply_.size() - stream.sent_);
-    std::memcpy(into, stream.reply_.data() + stream.sent_, take);
+    std::copy_n(stream.reply_.data() + stream.sent_, take, into);
     stream.sent_ += take;
     stream.connection_->server_.bytes_sent_ += take;
     if (stream.sent_ == stream.reply_.size()) {
@@ -168,7 +167,8 @@ class FakeHttp2Connection {
   bool deaf_ = false;
 };
 
-void FakeHttp2Stream::Reply(int status, std::string text, std::map<std::string, std::string> more) {
+void FakeHttp2Stream::Reply(int status, std::string text,
+                            const std::map<std::string, std::string>& more) {
   reply_ = std::move(text);
   const std::string code = std::to_string(status);
   const std::string status_name = ":status";
@@ -226,7 +226,7 @@ void FakeHttp2Server::MakeCertificate() {
   X509_set_version(certificate, 2);
   ASN1_INTEGER_set(X509_get_serialNumber(certificate), 1);
   X509_gmtime_adj(X509_getm_notBefore(certificate), -3600);
-  X509_gmtime_adj(X509_getm_notAfter(certificate), 24 * 3600);
+  X509_gmtime_adj(X509_getm_notAfter(certificate), 24L * 3600);
   X509_set_pubkey(certificate, key.get());
   X509_NAME* name = X509_get_subject_name(certificate);
   X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC,

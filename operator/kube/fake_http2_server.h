@@ -27,7 +27,7 @@ class FakeHttp2Stream {
   std::map<std::string, std::string> headers;
   std::string body;
 
-  void Reply(int status, std::string text, std::map<std::string, std::string> more = {});
+  void Reply(int status, std::string text, const std::map<std::string, std::string>& more = {});
   // The body as far as the client takes it; then the stream stays open.
   void ReplyWithoutEnd(int status, std::string text);
   void Reset(uint32_t code);

@@ -93,8 +93,8 @@ TEST(Rendezvous, NobodyThereNamesHostPortAndLastFailure) {
                               Rendezvous(Env(1, 2, port), Within(milliseconds(200)));
                             }).get();
   EXPECT_EQ(error, "cannot reach 127.0.0.1:" + std::to_string(port) +
-                       " (the rendezvous store of rank 0): gave up after 0.2 s; last: Connection "
-                       "refused");
+                       " (the rendezvous store of rank 0): gave up after 0.2 s; last: IPv4 "
+                       "127.0.0.1: Connection refused");
 }
 
 TEST(Rendezvous, NamesTheRanksThatHaveNotCome) {

@@ -61,7 +61,7 @@ Workload MakeWorkload(const std::string& name) {
                .shape = {.classes = 96},
                .steps = 4,
                .inputs = at::randint(96, {4, 128}, at::kLong),
-               .labels = at::randint(96, {4 * 128}, at::kLong)};
+               .labels = at::randint(96, {4L * 128}, at::kLong)};
   gpt.model.context = 128;
   gpt.model.tie_weights = false;  // as the peer's
   return gpt;

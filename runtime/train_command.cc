@@ -211,10 +211,11 @@ health::Watchdog Watch(const train::RunContext& run, const Groups& groups,
            .evaluation = limit(config.evaluation_timeout_seconds),
            .checkpoint = limit(config.checkpoint_timeout_seconds)},
           [&groups, &signals](const std::string& what) {
+            // First: the stuck thread may hold what the next call waits for.
+            signals.EndWithin(kStuckEndsWithin, static_cast<int>(ExitCode::kSoftware));
             for (comm::ProcessGroup* group : groups.all()) {
               group->Abort(what);
             }
-            signals.EndWithin(kStuckEndsWithin, static_cast<int>(ExitCode::kSoftware));
           }};
 }
 

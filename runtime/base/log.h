@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <string>
 #include <string_view>
 
@@ -18,6 +20,19 @@ template <typename... Args>
 void Log(Level level, fmt::format_string<Args...> format,
          Args&&... args) requires(sizeof...(Args) > 0) {
   Log(level, std::string_view(fmt::format(format, std::forward<Args>(args)...)));
+}
+
+// An error of a program that must end whatever its other threads hold: takes no lock, allocates
+// nothing, and is lost if standard error takes nothing at the moment. At most 400 bytes.
+void LogLastWords(std::string_view message);
+
+template <typename... Args>
+void LogLastWords(fmt::format_string<Args...> format,
+                  Args&&... args) requires(sizeof...(Args) > 0) {
+  std::array<char, 400> words{};
+  const auto end =
+      fmt::format_to_n(words.data(), words.size(), format, std::forward<Args>(args)...);
+  LogLastWords(std::string_view(words.data(), std::min(end.size, words.size())));
 }
 
 // Called once at start; what every later line is prefixed with.

@@ -139,8 +139,11 @@ void Watchdog::Run() {
     lock.unlock();
     const std::string what =
         fmt::format("stuck for {:.1f} s after step {}, {}", stuck.count(), step, PhaseName(phase));
-    Log(Level::kError, "{}; the training thread is in\n{}", what, StackOf(watched_));
+    // The thread may hold the log's lock, or a group's: nothing before the call of `expired_` may
+    // wait for it, and what comes afterwards may be cut off.
+    LogLastWords(what);
     expired_(what);
+    Log(Level::kError, "the training thread is in\n{}", StackOf(watched_));
     return;
   }
 }

@@ -1,6 +1,6 @@
 // Notices that the training thread of this rank is stuck: neither a step done nor another phase
-// begun within the phase's deadline. Then it says where the thread is, with its stack, breaks the
-// group so that the others hear who it was, and ends the program: the thread can't.
+// begun within the phase's deadline. Then it says so, breaks the group so that the others hear who
+// it was, logs the thread's stack, and ends the program: the thread can't.
 //
 // A rank that waits for another is not stuck: its collective has a deadline of its own, which ends
 // it. So this one comes later than that.
@@ -26,7 +26,8 @@ struct PhaseLimits {
 class Watchdog {
  public:
   // Watches the calling thread until destroyed. `expired` is called once, on another thread, with a
-  // sentence; it need not return.
+  // sentence; first of all it sets an end to the program that needs nothing of the stuck thread.
+  // The thread's stack is logged when it returns.
   Watchdog(const train::Board& board, const PhaseLimits& limits,
            std::function<void(const std::string&)> expired);
   ~Watchdog();

@@ -75,7 +75,8 @@ bool StopSignals::Poll() {
     return false;
   }
   if (ready == 0) {
-    Log(Level::kError, "ending now code={}: leaving took longer than allowed", end_code_.load());
+    // Without a lock: whoever is stuck may hold the log's.
+    LogLastWords("ending now code={}: leaving took longer than allowed", end_code_.load());
     _exit(end_code_);
   }
   if ((fds[1].revents & POLLIN) != 0) {
@@ -94,8 +95,7 @@ bool StopSignals::Poll() {
 void StopSignals::Received(int signal) {
   const char* name = signal == SIGTERM ? "SIGTERM" : "SIGINT";
   if (!armed_ || requested_) {
-    Log(Level::kWarning, "received {}: ending now{}", name,
-        requested_ ? "" : ", training has not begun");
+    LogLastWords("received {}: ending now{}", name, requested_ ? "" : ", training has not begun");
     _exit(kSignalExitBase + signal);
   }
   Log(Level::kInfo, "received {}: all ranks will save a checkpoint and stop", name);

@@ -42,9 +42,23 @@ std::string Refuse(const api::DDPJob& job, Change change) {
   return "";
 }
 
-Json PatchFor(Change change, api::TimePoint now) {
+// A request counts when it is later than the job and the request before it. Times are whole seconds,
+// and this machine's clock may be behind the API server's: so it is made later than both.
+api::TimePoint TimeOfRequest(const api::DDPJob& job, api::TimePoint now) {
+  for (const auto& earlier : {job.metadata.creation_time, job.metadata.restart_requested,
+                              job.status.restart_request_time}) {
+    if (earlier && now < *earlier + std::chrono::seconds(1)) {
+      now = *earlier + std::chrono::seconds(1);
+    }
+  }
+  return now;
+}
+
+Json PatchFor(Change change, const api::DDPJob& job) {
   if (change == Change::kRestart) {
-    return {{"metadata", {{"annotations", {{api::kRestartAnnotation, base::FormatTime(now)}}}}}};
+    const api::TimePoint requested = TimeOfRequest(job, base::SystemClock().Now());
+    return {
+        {"metadata", {{"annotations", {{api::kRestartAnnotation, base::FormatTime(requested)}}}}}};
   }
   return {{"spec", {{"suspend", change == Change::kSuspend}}}};
 }
@@ -93,8 +107,7 @@ int ChangeJob(Change change, const ChangeOptions& options) {
   }
   const bool is_so = (change == Change::kSuspend && before->job.spec.suspend) ||
                      (change == Change::kResume && !before->job.spec.suspend);
-  auto after =
-      is_so ? before : cluster->Patch(options.job, PatchFor(change, base::SystemClock().Now()));
+  auto after = is_so ? before : cluster->Patch(options.job, PatchFor(change, before->job));
   if (!after) {
     return Report(after.error());
   }

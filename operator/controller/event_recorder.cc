@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "operator/base/backoff.h"
 #include "operator/base/log.h"
 
@@ -47,39 +49,33 @@ std::string EventName(const EventNote& note, uint64_t fingerprint, base::TimePoi
 
 }  // namespace
 
-EventAggregator::Write EventAggregator::Next(const EventNote& note, base::TimePoint now) {
-  DropEnded(now);
-  const uint64_t fingerprint = Fingerprint(note);
-  const auto known = by_fingerprint_.find(fingerprint);
-  if (known == by_fingerprint_.end()) {
-    return Start(fingerprint, note, now);
-  }
-  by_use_.splice(by_use_.begin(), by_use_, known->second);
-  Series& series = *known->second;
-  series.last_seen = now;
-  ++series.count;
-  return AddToSeries{
-      note.regarding.name_space,
-      EventName(note, fingerprint, series.begun),
-      {{"series", {{"count", series.count}, {"lastObservedTime", base::FormatMicroTime(now)}}}}};
+std::vector<EventAggregator::Series>::iterator EventAggregator::Find(uint64_t fingerprint) {
+  return std::ranges::lower_bound(series_, fingerprint, {}, &Series::fingerprint);
 }
 
-void EventAggregator::DropEnded(base::TimePoint now) {
-  while (!by_use_.empty() && now - by_use_.back().last_seen > kSeriesEndsAfter) {
-    by_fingerprint_.erase(by_use_.back().fingerprint);
-    by_use_.pop_back();
+EventAggregator::Write EventAggregator::Next(const EventNote& note, base::TimePoint now) {
+  std::erase_if(series_,
+                [now](const Series& series) { return now - series.last_seen > kSeriesEndsAfter; });
+  const uint64_t fingerprint = Fingerprint(note);
+  const auto known = Find(fingerprint);
+  if (known == series_.end() || known->fingerprint != fingerprint) {
+    return Start(fingerprint, note, now);
   }
+  known->last_seen = now;
+  ++known->count;
+  return AddToSeries{
+      note.regarding.name_space,
+      EventName(note, fingerprint, known->begun),
+      {{"series", {{"count", known->count}, {"lastObservedTime", base::FormatMicroTime(now)}}}}};
 }
 
 EventAggregator::Create EventAggregator::Start(uint64_t fingerprint, const EventNote& note,
                                                base::TimePoint now) {
   const ObjectReference& object = note.regarding;
-  by_use_.push_front({fingerprint, now, now, 1});
-  by_fingerprint_[fingerprint] = by_use_.begin();
-  if (by_use_.size() > kMaxSeries) {
-    by_fingerprint_.erase(by_use_.back().fingerprint);
-    by_use_.pop_back();
+  if (series_.size() == kMaxSeries) {
+    series_.erase(std::ranges::min_element(series_, {}, &Series::last_seen));
   }
+  series_.insert(Find(fingerprint), {fingerprint, now, now, 1});
   return {object.name_space,
           {{"apiVersion", "events.k8s.io/v1"},
            {"kind", "Event"},
@@ -101,10 +97,10 @@ EventAggregator::Create EventAggregator::Start(uint64_t fingerprint, const Event
 }
 
 void EventAggregator::Forget(const EventNote& note) {
-  const auto known = by_fingerprint_.find(Fingerprint(note));
-  if (known != by_fingerprint_.end()) {
-    by_use_.erase(known->second);
-    by_fingerprint_.erase(known);
+  const uint64_t fingerprint = Fingerprint(note);
+  const auto known = Find(fingerprint);
+  if (known != series_.end() && known->fingerprint == fingerprint) {
+    series_.erase(known);
   }
 }
 

@@ -7,14 +7,13 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <list>
 #include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
 #include <thread>
-#include <unordered_map>
 #include <variant>
+#include <vector>
 
 #include "operator/base/clock.h"
 #include "operator/controller/metrics.h"
@@ -67,13 +66,14 @@ class EventAggregator {
     base::TimePoint last_seen;
     int count = 1;
   };
+  // Where it is, or would be.
+  std::vector<Series>::iterator Find(uint64_t fingerprint);
   Create Start(uint64_t fingerprint, const EventNote& note, base::TimePoint now);
-  void DropEnded(base::TimePoint now);
 
   const std::string controller_;
   const std::string instance_;
-  std::list<Series> by_use_;  // most recent first
-  std::unordered_map<uint64_t, std::list<Series>::iterator> by_fingerprint_;
+  // By fingerprint. A few notes a second at most pass over it: compact beats quick here.
+  std::vector<Series> series_;
 };
 
 class EventRecorder {

@@ -48,6 +48,7 @@ TEST_F(Aggregation, OtherTextObjectOrALongPauseIsANewEvent) {
 TEST_F(Aggregation, ForgetsTheOldestOfTooMany) {
   for (int i = 0; i <= 4096; ++i) {
     aggregator_.Next(Note(std::to_string(i)), clock_.Now());
+    clock_.Advance(std::chrono::microseconds(1));
   }
   EXPECT_TRUE(
       std::holds_alternative<EventAggregator::Create>(aggregator_.Next(Note("0"), clock_.Now())));

@@ -94,12 +94,13 @@ Caches::Caches(const kube::Client& client, const std::string& name_space,
       [](const CachedPod& pod) { return pod.owner.uid; },
       [this, &queue, &own_writes](const auto& before, const auto& now) {
         const CachedPod& pod = now != nullptr ? *now : *before;
-        if (now == nullptr) {
-          departed_.Saw(pod.owner.uid, pod.record);
+        const std::string job = KeyOf(pod.name_space, pod.owner.name);
+        if (now == nullptr && jobs_->store().Get(job).uid == pod.owner.uid) {
+          departed_.Saw(pod.owner.uid, pod.record);  // of jobs that are gone nobody asks
         }
         own_writes.SawPod(pod.owner.uid, pod.record.name, pod.record.uid,
                           now == nullptr || now->record.deletion_time.has_value());
-        queue.Add(KeyOf(pod.name_space, pod.owner.name));
+        queue.Add(job);
       });
   services_ = MakeInformer<CachedService>(
       client, ServiceResource(), name_space, ChildSelection(), kNobodyReads, ReadCachedService,

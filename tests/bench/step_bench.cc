@@ -106,14 +106,16 @@ class Bench {
     }
     std::vector<double> with;
     std::vector<double> without;
+    std::vector<double> exposed;
+    std::vector<double> none;
     for (int block = 0; block < kBlocks; ++block) {
-      Measure(with);
+      Measure(with, exposed);
       const DataParallel::NoSync alone(replicas_);
-      Measure(without);
+      Measure(without, none);
     }
     Print("step", Median(with));
     Print("compute", Median(without));
-    Print("exposed", Median(exposed_));
+    Print("exposed", Median(exposed));
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
     Print("rss", static_cast<double>(usage.ru_maxrss) * 1024);
@@ -127,13 +129,13 @@ class Bench {
     optimizer_.Step(1e-4);
   }
 
-  void Measure(std::vector<double>& seconds) {
+  void Measure(std::vector<double>& seconds, std::vector<double>& exposed) {
     group_.Barrier({.name = "block"})->Wait();
     for (int i = 0; i < work_.steps; ++i) {
       const auto start = Deadline::Clock::now();
       Step();
       seconds.push_back(std::chrono::duration<double>(Deadline::Clock::now() - start).count());
-      exposed_.push_back(std::chrono::duration<double>(replicas_.exposed()).count());
+      exposed.push_back(std::chrono::duration<double>(replicas_.exposed()).count());
     }
   }
 
@@ -150,7 +152,6 @@ class Bench {
   std::unique_ptr<train::Model> model_;
   DataParallel replicas_;
   FusedOptimizer optimizer_;
-  std::vector<double> exposed_;
 };
 
 int RunRank(const std::string& name) {

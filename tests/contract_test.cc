@@ -20,7 +20,8 @@ ddp::api::DDPJob Job() {
   job.metadata.name = "mnist";
   job.metadata.uid = "u-1";
   job.spec.replicas = 3;
-  job.spec.pod_template = {{"spec", {{"containers", {{{"name", "worker"}}}}}}};
+  job.spec.pod_template =
+      api::PodTemplate(ddp::json::Json{{"spec", {{"containers", {{{"name", "worker"}}}}}}});
   job.spec.checkpoint = {.path = "/c", .claim_name = "claim"};
   return job;
 }

@@ -62,7 +62,7 @@ void ReadClaimTemplate(const ObjectReader& checkpoint, Checkpoint& out,
   if (!reader.present()) {
     return;
   }
-  out.claim_template = reader.object();
+  out.claim_template.emplace(reader.object());
   const ObjectReader metadata(reader.object(), "metadata", path + ".metadata", problems);
   ObjectReader spec(reader.object(), "spec", path + ".spec", problems);
   reader.Require("spec", "what a PersistentVolumeClaim has there");
@@ -96,7 +96,8 @@ void ReadCheckpoint(const ObjectReader& spec, Spec& out, std::vector<Problem>& p
     reader.Note("retain", "is for a claim from claimTemplate: the one that claimName names stays");
   }
   // A claim by name may allow one node only; what its access modes are is not known here.
-  const bool shared = checkpoint.claim_template && AsksReadWriteMany(*checkpoint.claim_template);
+  const bool shared =
+      checkpoint.claim_template && AsksReadWriteMany(checkpoint.claim_template->Parsed());
   checkpoint.mount = shared || out.replicas == 1 ? CheckpointMount::kAll : CheckpointMount::kRank0;
   reader.Enum<CheckpointMount>("mount", kMounts, checkpoint.mount);
 }
@@ -127,8 +128,7 @@ void ReadRules(const ObjectReader& restart, Restart& out, std::vector<Problem>& 
 void ReadRestart(const ObjectReader& spec, Spec& out, std::vector<Problem>& problems) {
   Restart& restart = out.restart;
   restart.grace_period_seconds = static_cast<int>(
-      std::clamp<int64_t>(json::GetInt(out.pod_template, {"spec", "terminationGracePeriodSeconds"},
-                                       kKubernetesGraceSeconds),
+      std::clamp<int64_t>(out.pod_template.grace_period_seconds().value_or(kKubernetesGraceSeconds),
                           0, kDefaultGraceSeconds));
   ObjectReader reader(spec.object(), "restart", "spec.restart", problems);
   reader.Int("maxRestarts", restart.max_restarts);
@@ -167,7 +167,7 @@ Spec ReadSpec(const Json& object, std::vector<Problem>& problems) {
   reader.Require("template", "the pod that each rank runs in");
   const ObjectReader pod_template(reader.object(), "template", "spec.template", problems);
   if (pod_template.present()) {
-    spec.pod_template = pod_template.object();
+    spec.pod_template = PodTemplate(pod_template.object());
   }
   ObjectReader rendezvous(reader.object(), "rendezvous", "spec.rendezvous", problems);
   rendezvous.Int("port", spec.rendezvous_port);
@@ -208,7 +208,7 @@ Json ToJson(const Restart& restart) {
 Json ToJson(const Checkpoint& checkpoint) {
   Json json = {{"path", checkpoint.path}, {"mount", Name(checkpoint.mount)}};
   if (checkpoint.claim_template) {
-    json["claimTemplate"] = *checkpoint.claim_template;
+    json["claimTemplate"] = checkpoint.claim_template->Parsed();
     json["retain"] = Name(checkpoint.retain);
   } else {
     json["claimName"] = checkpoint.claim_name;
@@ -271,7 +271,7 @@ Json SpecToJson(const Spec& spec) {
   Json json = {
       {"replicas", spec.replicas},
       {"processesPerReplica", spec.processes_per_replica},
-      {"template", spec.pod_template},
+      {"template", spec.pod_template.Parsed()},
       {"rendezvous", {{"port", spec.rendezvous_port}}},
       {"restart", ToJson(spec.restart)},
       {"startupTimeoutSeconds", spec.startup_timeout_seconds},

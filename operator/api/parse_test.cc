@@ -63,7 +63,7 @@ TEST(ParseJob, GraceIsNeverLongerThanTheTemplates) {
 
 TEST(ParseJob, KeepsTheTemplateAsItIs) {
   const Json odd = {{"spec", {{"containers", {{{"name", "w"}}}}, {"notYetInvented", {1, "2"}}}}};
-  EXPECT_EQ(Parsed(With("/spec/template", odd)).spec.pod_template, odd);
+  EXPECT_EQ(Parsed(With("/spec/template", odd)).spec.pod_template.Parsed(), odd);
 }
 
 struct Bad {

@@ -3,26 +3,8 @@
 #include <fmt/format.h>
 
 #include "operator/api/names.h"
-#include "operator/api/validate.h"
 
 namespace ddp::api {
-namespace {
-
-std::string DataMountPath(const Json& pod_template) {
-  const Json* worker = FindWorker(pod_template);
-  const Json* mounts = worker != nullptr ? json::Find(*worker, {"volumeMounts"}) : nullptr;
-  if (mounts != nullptr && mounts->is_array()) {
-    for (const Json& mount : *mounts) {
-      if (json::GetString(mount, {"name"}) == kDataVolume) {
-        return json::GetString(mount, {"mountPath"});
-      }
-    }
-  }
-  return "";
-}
-
-}  // namespace
-
 EnvList RankEnv(const DDPJob& job, int attempt, int replica, const RankPlace& place) {
   const auto text = [](auto value) { return fmt::format("{}", value); };
   const std::string self = text(replica);
@@ -64,7 +46,7 @@ EnvList RankEnv(const DDPJob& job, int attempt, int replica, const RankPlace& pl
   list.emplace_back(env::kProgressPort,
                     text(place.progress_port != 0 ? place.progress_port : job.spec.progress.port));
   const std::string data =
-      !place.data_dir.empty() ? place.data_dir : DataMountPath(job.spec.pod_template);
+      !place.data_dir.empty() ? place.data_dir : job.spec.pod_template.data_mount_path();
   if (!data.empty()) {
     list.emplace_back(env::kDataDir, data);
   }

@@ -9,9 +9,10 @@
 #include <vector>
 
 #include "operator/api/constants.h"
+#include "operator/api/pod_template.h"
 #include "operator/api/rank_set.h"
 #include "operator/base/clock.h"
-#include "operator/json/json.h"
+#include "operator/json/compact.h"
 
 namespace ddp::api {
 
@@ -29,7 +30,8 @@ const char* Name(Retain retain);
 struct Checkpoint {
   std::string path;
   std::string claim_name;
-  std::optional<Json> claim_template = std::nullopt;  // {metadata: {labels, annotations}, spec}
+  // {metadata: {labels, annotations}, spec}
+  std::optional<json::Compact> claim_template = std::nullopt;
   Retain retain = Retain::kKeep;
   CheckpointMount mount = CheckpointMount::kRank0;  // resolved when parsed
   bool operator==(const Checkpoint&) const = default;
@@ -84,7 +86,7 @@ struct Scheduling {
 struct Spec {
   int replicas = 0;               // pods
   int processes_per_replica = 1;  // ranks of each
-  Json pod_template;              // a PodTemplateSpec exactly as given
+  PodTemplate pod_template;
   int rendezvous_port = kDefaultRendezvousPort;
   std::optional<Checkpoint> checkpoint;
   Restart restart;

@@ -288,10 +288,9 @@ void CheckVolumes(Problems& out, const Json& pod_template) {
 
 // With the host's name and its shared memory NCCL takes pods for processes of one host, tries to
 // open their GPUs and fails: each pod sees its own alone.
-void CheckHostNamespaces(Problems& out, const Spec& spec) {
-  if (spec.replicas > 1 && spec.processes_per_replica == 1 &&
-      json::GetBool(spec.pod_template, {"spec", "hostNetwork"}) &&
-      json::GetBool(spec.pod_template, {"spec", "hostIPC"})) {
+void CheckHostNamespaces(Problems& out, const Spec& spec, const Json& pod_template) {
+  if (spec.replicas > 1 && spec.processes_per_replica == 1 && spec.pod_template.host_network() &&
+      json::GetBool(pod_template, {"spec", "hostIPC"})) {
     out.push_back({"spec.template.spec.hostIPC",
                    "must not be true together with hostNetwork, NCCL would take one-GPU pods for "
                    "processes of one host and crash: set processesPerReplica to the GPUs of a "
@@ -300,9 +299,9 @@ void CheckHostNamespaces(Problems& out, const Spec& spec) {
 }
 
 void CheckTemplate(Problems& out, const DDPJob& job) {
-  const Json& pod_template = job.spec.pod_template;
+  const Json pod_template = job.spec.pod_template.Parsed();
   CheckOwnedFields(out, pod_template);
-  CheckHostNamespaces(out, job.spec);
+  CheckHostNamespaces(out, job.spec, pod_template);
   const Json* worker = FindWorker(pod_template);
   if (worker == nullptr) {
     out.push_back({"spec.template.spec.containers", "must list at least one container"});

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <shared_mutex>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -43,7 +44,7 @@ class Store {
     if (it != content_.groups.end()) {
       found.reserve(it->second.size());
       for (const auto& [key, entry] : it->second) {
-        found.push_back(entry);
+        found.push_back(*entry);
       }
     }
     return found;
@@ -94,29 +95,31 @@ class Store {
  private:
   struct Content {
     Entries entries;
-    std::unordered_map<std::string, std::map<std::string, Entry>> groups;
+    // By key, both as they lie in `entries`.
+    std::unordered_map<std::string, std::map<std::string_view, const Entry*>> groups;
 
+    // `key` must not be there yet.
     void Insert(const std::string& key, Entry entry, const Grouping& grouping) {
-      const std::string group = grouping ? grouping(*entry.object) : "";
+      const auto place = entries.emplace(key, std::move(entry)).first;
+      const std::string group = grouping ? grouping(*place->second.object) : "";
       if (!group.empty()) {
-        groups[group][key] = entry;
+        groups[group][place->first] = &place->second;
       }
-      entries[key] = std::move(entry);
     }
     Entry Remove(const std::string& key, const Grouping& grouping) {
       const auto it = entries.find(key);
       if (it == entries.end()) {
         return {};
       }
-      Entry before = std::move(it->second);
-      entries.erase(it);
-      const auto group = groups.find(grouping ? grouping(*before.object) : "");
+      const auto group = groups.find(grouping ? grouping(*it->second.object) : "");
       if (group != groups.end()) {
         group->second.erase(key);
         if (group->second.empty()) {
           groups.erase(group);
         }
       }
+      Entry before = std::move(it->second);
+      entries.erase(it);
       return before;
     }
   };

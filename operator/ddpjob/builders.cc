@@ -100,9 +100,13 @@ Json& Worker(Json& spec) {
 }  // namespace
 
 Json BuildPod(const DDPJob& job, int attempt, int replica) {
+  return BuildPod(job, job.spec.pod_template.Parsed(), attempt, replica);
+}
+
+Json BuildPod(const DDPJob& job, const Json& pod_template, int attempt, int replica) {
   const std::string name = api::PodName(job.metadata.name, attempt, replica);
   Json labels = Json::object();
-  if (const Json* given = json::Find(job.spec.pod_template, {"metadata", "labels"});
+  if (const Json* given = json::Find(pod_template, {"metadata", "labels"});
       given != nullptr && given->is_object()) {
     labels = *given;
   }
@@ -110,11 +114,11 @@ Json BuildPod(const DDPJob& job, int attempt, int replica) {
       job, name, api::PodLabels(job.metadata, attempt, replica, job.spec.processes_per_replica));
   labels.update(metadata["labels"]);
   metadata["labels"] = std::move(labels);
-  if (const Json* given = json::Find(job.spec.pod_template, {"metadata", "annotations"})) {
+  if (const Json* given = json::Find(pod_template, {"metadata", "annotations"})) {
     metadata["annotations"] = *given;
   }
 
-  Json spec = job.spec.pod_template.at("spec");
+  Json spec = pod_template.at("spec");
   spec["restartPolicy"] = "Never";
   spec["hostname"] = name;
   spec["subdomain"] = job.metadata.name;
@@ -152,7 +156,7 @@ Json BuildService(const DDPJob& job) {
 
 Json BuildClaim(const DDPJob& job) {
   const api::Checkpoint& checkpoint = *job.spec.checkpoint;
-  const Json& given = *checkpoint.claim_template;
+  const Json given = checkpoint.claim_template->Parsed();
   // A claim that stays is known by the job's name alone: the next job of that name goes on with it.
   Json metadata = OwnedMetadata(job, api::ClaimName(job.metadata.name), {});
   if (checkpoint.retain == api::Retain::kKeep) {
@@ -200,8 +204,7 @@ Json BuildPodGroup(const DDPJob& job, int attempt, const std::string& version) {
   auto labels = api::JobLabels(job.metadata);
   labels[api::kAttemptLabel] = fmt::format("{}", attempt);
   Json spec = {{"schedulingPolicy", {{"gang", {{"minCount", job.spec.replicas}}}}}};
-  const std::string priority =
-      json::GetString(job.spec.pod_template, {"spec", "priorityClassName"});
+  const std::string& priority = job.spec.pod_template.priority_class();
   if (!priority.empty()) {
     spec["priorityClassName"] = priority;
   }

@@ -7,6 +7,9 @@
 namespace ddp::job {
 
 json::Json BuildPod(const api::DDPJob& job, int attempt, int replica);
+// The same, for who makes several: `pod_template` is the job's, parsed.
+json::Json BuildPod(const api::DDPJob& job, const json::Json& pod_template, int attempt,
+                    int replica);
 json::Json BuildService(const api::DDPJob& job);
 // From spec.checkpoint.claimTemplate. Owned by the job only where it goes with the job.
 json::Json BuildClaim(const api::DDPJob& job);

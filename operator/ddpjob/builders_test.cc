@@ -9,12 +9,13 @@ namespace {
 
 using json::GetString;
 using json::Json;
+using testing::EditPod;
 using testing::MakeJob;
 
 api::DDPJob FullJob() {
   api::DDPJob job = MakeJob(2);
   job.spec.checkpoint = {.path = "/ckpt", .claim_name = "claim"};
-  job.spec.pod_template = *json::Parse(R"json({
+  job.spec.pod_template = api::PodTemplate(*json::Parse(R"json({
     "metadata": {"labels": {"team": "a"}, "annotations": {"note": "b"}},
     "spec": {
       "nodeSelector": {"gpu": "h200"},
@@ -28,7 +29,7 @@ api::DDPJob FullJob() {
 }],
       "volumes": [{"name": "data", "emptyDir": {}}]
 }
-})json");
+})json"));
   return job;
 }
 
@@ -86,10 +87,11 @@ TEST(BuildPod, MountsSharedMemoryAndTheClaimWhereItBelongs) {
 
 TEST(BuildPod, LeavesTheUsersChoices) {
   api::DDPJob job = FullJob();
-  Json& spec = job.spec.pod_template["spec"];
-  spec["enableServiceLinks"] = true;
-  spec["securityContext"] = {{"fsGroup", 7}};
-  spec["containers"][1]["terminationMessagePolicy"] = "File";
+  EditPod(job.spec, [](Json& spec) {
+    spec["enableServiceLinks"] = true;
+    spec["securityContext"] = {{"fsGroup", 7}};
+    spec["containers"][1]["terminationMessagePolicy"] = "File";
+  });
   const Json pod = BuildPod(job, 1, 0);
   EXPECT_EQ(pod["spec"]["enableServiceLinks"], true);
   EXPECT_EQ(pod["spec"]["securityContext"], Json({{"fsGroup", 7}}));

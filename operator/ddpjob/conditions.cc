@@ -111,7 +111,7 @@ std::optional<Saying> DescribeProgressSource(const Observed& observed, const api
   if (status.phase != Phase::kRunning && status.phase != Phase::kStarting) {
     return std::nullopt;
   }
-  if (json::GetBool(observed.job.spec.pod_template, {"spec", "hostNetwork"})) {
+  if (observed.job.spec.pod_template.host_network()) {
     return Saying{ConditionStatus::kFalse, api::kReasonHostNetwork,
                   "pods on the host's network are not asked for their progress"};
   }

@@ -187,29 +187,30 @@ std::optional<ApiError> KubeExecutor::NotePod(const api::DDPJob& job, int attemp
 
 // All of a batch at once, a bounded number under way; the first refusal keeps the rest from
 // starting. The service goes with the batch when it is due too.
-std::optional<ApiError> KubeExecutor::CreateBatch(const api::DDPJob& job, int attempt,
-                                                  const std::vector<int>& ranks, bool with_service,
-                                                  const std::stop_token& stop, Execution& result) {
-  const size_t services = with_service ? 1 : 0;
+std::optional<ApiError> KubeExecutor::CreateBatch(const api::DDPJob& job, const Json& pod_template,
+                                                  int attempt, const std::vector<int>& ranks,
+                                                  bool with_service, const std::stop_token& stop,
+                                                  Execution& result) {
   std::optional<ApiError> refusal;
   client_.CreateMany(
-      ranks.size() + services,
+      ranks.size() + (with_service ? 1 : 0),
       [&](size_t i) {
         const std::string& name_space = job.metadata.namespace_name;
-        if (i < services) {
+        if (i == ranks.size()) {
           return kube::Client::Creation{&ServiceResource(), name_space, BuildService(job)};
         }
-        const int rank = ranks[i - services];
+        const int rank = ranks[i];
         own_writes_.WillCreatePod(job.metadata.uid, api::PodName(job.metadata.name, attempt, rank));
-        return kube::Client::Creation{&PodResource(), name_space, BuildPod(job, attempt, rank)};
+        return kube::Client::Creation{&PodResource(), name_space,
+                                      BuildPod(job, pod_template, attempt, rank)};
       },
       kMaxParallel, stop,
       [&](size_t i, ApiResult<Json> answer) {
-        if (i < services) {
+        if (i == ranks.size()) {
           NoteService(job, std::move(answer), stop, result);
           return !result.error && !result.service_taken;
         }
-        auto no = NotePod(job, attempt, ranks[i - services], std::move(answer), stop);
+        auto no = NotePod(job, attempt, ranks[i], std::move(answer), stop);
         result.created_pods = result.created_pods || !no;
         if (no && !refusal) {
           refusal = std::move(no);
@@ -221,14 +222,15 @@ std::optional<ApiError> KubeExecutor::CreateBatch(const api::DDPJob& job, int at
 
 void KubeExecutor::Create(const Observed& observed, const CreatePods& action, bool with_service,
                           const std::stop_token& stop, Execution& result) {
+  const Json pod_template = observed.job.spec.pod_template.Parsed();
   size_t batch = 1;
   for (size_t done = 0; done < action.ranks.size() && !stop.stop_requested();) {
     const size_t size = std::min(batch, action.ranks.size() - done);
     const auto first = action.ranks.begin() + static_cast<std::ptrdiff_t>(done);
     const std::vector<int> ranks(first, first + static_cast<std::ptrdiff_t>(size));
     const bool first_with_service = with_service && done == 0;
-    auto refusal =
-        CreateBatch(observed.job, action.attempt, ranks, first_with_service, stop, result);
+    auto refusal = CreateBatch(observed.job, pod_template, action.attempt, ranks,
+                               first_with_service, stop, result);
     if (result.service_taken && result.created_pods) {
       // Rank 0 would hold its GPU while nothing can be done with it.
       Perform(observed, DeletePods{action.attempt, false, 0}, stop, result);

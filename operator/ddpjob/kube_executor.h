@@ -59,9 +59,10 @@ class KubeExecutor {
                Execution& result);
   void Create(const Observed& observed, const CreatePods& action, bool with_service,
               const std::stop_token& stop, Execution& result);
-  std::optional<kube::ApiError> CreateBatch(const api::DDPJob& job, int attempt,
-                                            const std::vector<int>& ranks, bool with_service,
-                                            const std::stop_token& stop, Execution& result);
+  std::optional<kube::ApiError> CreateBatch(const api::DDPJob& job, const json::Json& pod_template,
+                                            int attempt, const std::vector<int>& ranks,
+                                            bool with_service, const std::stop_token& stop,
+                                            Execution& result);
   std::optional<kube::ApiError> NotePod(const api::DDPJob& job, int attempt, int rank,
                                         kube::ApiResult<json::Json> answer,
                                         const std::stop_token& stop);

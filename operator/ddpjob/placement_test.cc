@@ -10,6 +10,7 @@ namespace ddp::job {
 namespace {
 
 using json::Json;
+using testing::EditPod;
 using testing::MakeJob;
 
 Json At(const Json& object, const char* pointer) {
@@ -32,7 +33,7 @@ TEST(Place, LeavesAPlainPodAlone) {
 
 TEST(Place, PodsOnTheHostsNetworkStayApart) {
   api::DDPJob job = MakeJob();
-  job.spec.pod_template["spec"]["hostNetwork"] = true;
+  EditPod(job.spec, [](Json& given) { given["hostNetwork"] = true; });
   const Json pod = BuildPod(job, 3, 0);
   EXPECT_EQ(pod["spec"]["dnsPolicy"], "ClusterFirstWithHostNet");
   EXPECT_EQ(
@@ -41,14 +42,14 @@ TEST(Place, PodsOnTheHostsNetworkStayApart) {
                     {"labelSelector",
                      {{"matchLabels",
                        {{"ddpjob.dev/job-name", "mnist"}, {"ddpjob.dev/job-uid", "job-uid"}}}}}}}));
-  job.spec.pod_template["spec"]["dnsPolicy"] = "Default";
+  EditPod(job.spec, [](Json& given) { given["dnsPolicy"] = "Default"; });
   EXPECT_EQ(BuildPod(job, 3, 0)["spec"]["dnsPolicy"], "Default") << "the user's word";
 }
 
 TEST(Place, ATopologyKeyIsAWishOrACondition) {
   api::DDPJob job = MakeJob();
   job.spec.scheduling.topology_key = "rack";
-  job.spec.pod_template["spec"]["affinity"] = {{"nodeAffinity", {{"a", 1}}}};
+  EditPod(job.spec, [](Json& given) { given["affinity"] = {{"nodeAffinity", {{"a", 1}}}}; });
   Json pod = BuildPod(job, 3, 0);
   EXPECT_EQ(At(pod, kRather)[0]["weight"], 100);
   EXPECT_EQ(At(pod, kRather)[0]["podAffinityTerm"]["topologyKey"], "rack");
@@ -75,7 +76,7 @@ TEST(Place, AQueueGetsKueuesGroup) {
 TEST(Place, AGangNamesThePodGroupOfItsAttempt) {
   api::DDPJob job = MakeJob(5);
   job.spec.scheduling.gang = api::Gang::kKubernetes;
-  job.spec.pod_template["spec"]["priorityClassName"] = "high";
+  EditPod(job.spec, [](Json& given) { given["priorityClassName"] = "high"; });
   const Json pod = BuildPod(job, 3, 0);
   EXPECT_EQ(pod["spec"]["schedulingGroup"]["podGroupName"], "mnist-3");
   EXPECT_EQ(pod["spec"]["priorityClassName"], "high");
@@ -90,9 +91,9 @@ TEST(Place, AGangNamesThePodGroupOfItsAttempt) {
 api::DDPJob ClaimJob(api::Retain retain) {
   api::DDPJob job = MakeJob();
   job.spec.checkpoint = {.path = "/ckpt", .claim_name = "", .retain = retain};
-  job.spec.checkpoint->claim_template = {
-      {"metadata", {{"labels", {{"team", "a"}}}}},
-      {"spec", {{"accessModes", {"ReadWriteOnce"}}, {"storageClassName", "fast"}}}};
+  job.spec.checkpoint->claim_template.emplace(
+      Json{{"metadata", {{"labels", {{"team", "a"}}}}},
+           {"spec", {{"accessModes", {"ReadWriteOnce"}}, {"storageClassName", "fast"}}}});
   return job;
 }
 

@@ -10,6 +10,7 @@ using api::Phase;
 using std::chrono::minutes;
 using std::chrono::seconds;
 using ::testing::Contains;
+using testing::EditPod;
 using ::testing::ElementsAre;
 using ::testing::Field;
 using ::testing::HasSubstr;
@@ -288,7 +289,7 @@ TEST_F(PlanTest, ARankThatCanNotBeAskedIsSaidAndIsNoStall) {
 }
 
 TEST_F(PlanTest, HostNetworkIsNotAsked) {
-  world_.job.spec.pod_template["spec"]["hostNetwork"] = true;
+  EditPod(world_.job.spec, [](json::Json& pod) { pod["hostNetwork"] = true; });
   StartRunning();
   EXPECT_EQ(State("ProgressAvailable"), "False HostNetwork");
 }
@@ -430,7 +431,8 @@ TEST_F(PlanTest, SucceedsWhenEveryRankOfEveryPodHas) {
 // ---- what is needed beside pods -----------------------------------------------------------------
 
 TEST_F(PlanTest, MakesWhatPodsNeedBeforeThem) {
-  world_.job.spec.checkpoint = {.path = "/c", .claim_name = "", .claim_template = json::Json()};
+  world_.job.spec.checkpoint = {
+      .path = "/c", .claim_name = "", .claim_template = json::Compact(json::Json())};
   world_.job.spec.scheduling.gang = api::Gang::kKubernetes;
   world_.settings.network_policies = true;
   EXPECT_THAT(Step().actions,
@@ -467,8 +469,9 @@ TEST_F(PlanTest, SaysWhatStandsInTheWay) {
 }
 
 TEST_F(PlanTest, WarnsOfOneGpuPodsThatShareANode) {
-  world_.job.spec.pod_template["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] =
-      1;
+  EditPod(world_.job.spec, [](json::Json& pod) {
+    pod["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = 1;
+  });
   StartRunning();
   EXPECT_EQ(State("TransportWarning"), "True OneGpuPodsShareNode");
   EXPECT_THAT(Message("TransportWarning"), HasSubstr("2 one-GPU pods are on node n1"));

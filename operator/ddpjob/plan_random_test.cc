@@ -33,7 +33,7 @@ json::Json WithStatus(const json::Json& status) {
   return {{"apiVersion", api::kApiVersion},
           {"kind", api::kKind},
           {"metadata", {{"name", job.metadata.name}}},
-          {"spec", {{"replicas", job.spec.replicas}, {"template", job.spec.pod_template}}},
+          {"spec", {{"replicas", job.spec.replicas}, {"template", job.spec.pod_template.Parsed()}}},
           {"status", status}};
 }
 

@@ -15,6 +15,7 @@ namespace {
 using api::Phase;
 using std::chrono::minutes;
 using std::chrono::seconds;
+using testing::EditPod;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using testing::kStart;
@@ -142,8 +143,9 @@ TEST(NoteProgress, OnlyAnotherStepIsNews) {
 api::Spec GpuSpec(const json::Json& gpus, int processes) {
   api::Spec spec = MakeJob(2).spec;
   spec.processes_per_replica = processes;
-  spec.pod_template["spec"]["containers"][0]["resources"]["limits"] = {{"cpu", "8"},
-                                                                       {"nvidia.com/gpu", gpus}};
+  EditPod(spec, [&gpus](json::Json& pod) {
+    pod["containers"][0]["resources"]["limits"] = {{"cpu", "8"}, {"nvidia.com/gpu", gpus}};
+  });
   return spec;
 }
 

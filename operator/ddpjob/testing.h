@@ -21,8 +21,17 @@ inline api::DDPJob MakeJob(int replicas = 2) {
   job.metadata.uid = "job-uid";
   job.metadata.generation = 1;
   job.spec.replicas = replicas;
-  job.spec.pod_template = {{"spec", {{"containers", {{{"name", "worker"}, {"image", "i"}}}}}}};
+  job.spec.pod_template = api::PodTemplate(
+      json::Json{{"spec", {{"containers", {{{"name", "worker"}, {"image", "i"}}}}}}});
   return job;
+}
+
+// Changes spec.template.spec by `edit(json::Json&)`.
+template <typename Edit>
+void EditPod(api::Spec& spec, Edit edit) {
+  json::Json pod_template = spec.pod_template.Parsed();
+  edit(pod_template["spec"]);
+  spec.pod_template = api::PodTemplate(pod_template);
 }
 
 class PodMaker {

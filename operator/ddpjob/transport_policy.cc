@@ -3,47 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 
-#include "operator/api/validate.h"
-
 namespace ddp::job {
-namespace {
-
-// A whole number, given as such or as text; a quantity with a suffix is no count of GPUs.
-int64_t Count(const json::Json& value) {
-  if (value.is_number_integer()) {
-    return value.get<int64_t>();
-  }
-  int64_t count = 0;
-  if (value.is_string()) {
-    const auto& text = value.get_ref<const std::string&>();
-    std::from_chars(text.data(), text.data() + text.size(), count);
-  }
-  return count;
-}
-
-}  // namespace
-
-int64_t GpuLimit(const json::Json& pod_template) {
-  const json::Json* worker = api::FindWorker(pod_template);
-  const json::Json* limits =
-      worker != nullptr ? json::Find(*worker, {"resources", "limits"}) : nullptr;
-  if (limits == nullptr || !limits->is_object()) {
-    return 0;
-  }
-  for (const auto& [name, value] : limits->items()) {
-    if (name.ends_with("/gpu")) {
-      return Count(value);
-    }
-  }
-  return 0;
-}
 
 std::optional<TransportTrouble> FindTransportTrouble(
     const api::Spec& spec, const std::vector<const PodRecord*>& by_replica) {
-  const int64_t gpus = GpuLimit(spec.pod_template);
+  const int64_t gpus = spec.pod_template.gpu_limit();
   const int processes = spec.processes_per_replica;
   if (gpus == 0) {
     return std::nullopt;

@@ -15,9 +15,6 @@ struct TransportTrouble {
   bool operator==(const TransportTrouble&) const = default;
 };
 
-// The GPU limit of the worker container (a resource such as nvidia.com/gpu); 0 without.
-int64_t GpuLimit(const json::Json& pod_template);
-
 // A GPU limit that differs from spec.processesPerReplica; or one-GPU pods of the job that share a
 // node: each sees its own GPU only, so NCCL takes the network between them. `by_replica` as in
 // Group. The second is told once every pod has a node.

@@ -175,8 +175,7 @@ void LocalBody::Create(const CreatePods& creation) {
 
 void LocalBody::Delete(const DeletePods& deletion, api::TimePoint now) {
   const auto own_grace =
-      json::GetInt(local_.job.spec.pod_template, {"spec", "terminationGracePeriodSeconds"},
-                   api::kKubernetesGraceSeconds);
+      local_.job.spec.pod_template.grace_period_seconds().value_or(api::kKubernetesGraceSeconds);
   for (RankProcess& process : processes_) {
     if (process.record().attempt == deletion.attempt) {
       process.Stop(now, seconds(deletion.grace_seconds.value_or(static_cast<int>(own_grace))));
@@ -243,8 +242,7 @@ void LocalBody::Interrupt() {
   const api::TimePoint now = clock_.Now();
   listener_.OnStopping(interrupts_ > 1);
   const auto grace =
-      json::GetInt(local_.job.spec.pod_template, {"spec", "terminationGracePeriodSeconds"},
-                   api::kKubernetesGraceSeconds);
+      local_.job.spec.pod_template.grace_period_seconds().value_or(api::kKubernetesGraceSeconds);
   for (RankProcess& process : processes_) {
     if (interrupts_ == 1) {
       process.Stop(now, seconds(grace));

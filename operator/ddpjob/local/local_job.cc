@@ -144,7 +144,7 @@ void ShareCores(Variables& variables, int replicas) {
 base::Result<LocalJob, std::vector<Problem>> PrepareLocal(api::DDPJob job, const Json& manifest) {
   LocalJob out;
   std::vector<Problem> problems;
-  const Json& pod_template = job.spec.pod_template;
+  const Json pod_template = job.spec.pod_template.Parsed();
   const Json& pod = pod_template["spec"];
   const Json& worker = *api::FindWorker(pod_template);
   const std::string path = WorkerPath(pod_template);

@@ -18,8 +18,7 @@ bool IsAsked(api::Phase phase) {
 std::optional<PullTarget> FindPullTarget(const Observed& observed) {
   const api::DDPJob& job = observed.job;
   if (!observed.problems.empty() || job.metadata.deletion_time || !IsAsked(job.status.phase) ||
-      job.spec.progress.port < api::kMinProgressPort ||
-      json::GetBool(job.spec.pod_template, {"spec", "hostNetwork"})) {
+      job.spec.progress.port < api::kMinProgressPort || job.spec.pod_template.host_network()) {
     return std::nullopt;
   }
   const auto rank0 =

@@ -182,7 +182,6 @@ TEST_F(ScheduleTest, AnAnswerOfAnEarlierAttemptIsDropped) {
 Observed RunningJob() {
   Observed observed;
   observed.job.spec.replicas = 2;
-  observed.job.spec.pod_template = {{"spec", json::Json::object()}};
   observed.job.status.phase = api::Phase::kRunning;
   observed.job.status.attempt = 3;
   for (const int rank : {1, 0}) {
@@ -216,7 +215,9 @@ TEST(FindPullTarget, IsNobodyWhereNobodyMayBeAsked) {
       {"the job is being deleted", [](Observed& o) { o.job.metadata.deletion_time.emplace(); }},
       {"a port of the system", [](Observed& o) { o.job.spec.progress.port = 80; }},
       {"the node's network",
-       [](Observed& o) { o.job.spec.pod_template["spec"]["hostNetwork"] = true; }},
+       [](Observed& o) {
+         o.job.spec.pod_template = api::PodTemplate(json::Json{{"spec", {{"hostNetwork", true}}}});
+       }},
       {"no address yet", [](Observed& o) { o.pods[1].ip.clear(); }},
       {"not started", [](Observed& o) { o.pods[1].started = false; }},
       {"of another attempt", [](Observed& o) { o.pods[1].attempt = 2; }},

@@ -8,5 +8,8 @@ namespace ddp::base {
 void KeepHeapSmall();
 // Gives free memory back to the system; after a burst, or now and then. Milliseconds.
 void TrimHeap();
+// Lets go of the pages of all program code: what is used again comes back from the page cache at
+// its next use, and what only the start needed (options, certificates, relocation) does not.
+void UnmapStartupCode();
 
 }  // namespace ddp::base

@@ -47,6 +47,7 @@ base::Result<base::Done> Manager::Run(const std::stop_token& stop) {
     }
   }
   base::TrimHeap();  // of what the lists took
+  base::UnmapStartupCode();
   if (!stop.stop_requested()) {
     base::Log(base::Level::kInfo, "caches are filled, starting workers");
     for (Controller* controller : controllers_) {

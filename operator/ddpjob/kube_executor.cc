@@ -111,7 +111,7 @@ Execution KubeExecutor::Execute(const Observed& observed, const std::vector<Acti
   for (size_t i = 0; i < actions.size(); ++i) {
     const bool both = i + 1 < actions.size() && std::holds_alternative<CreateService>(actions[i]) &&
                       std::holds_alternative<CreatePods>(actions[i + 1]);
-    if (both) {  // the first pod need not wait for the service
+    if (both) {  // pods need not wait for the service
       Create(observed, std::get<CreatePods>(actions[++i]), true, stop, result);
     } else {
       std::visit([&](const auto& typed) { Perform(observed, typed, stop, result); }, actions[i]);
@@ -228,11 +228,12 @@ void KubeExecutor::Create(const Observed& observed, const CreatePods& action, bo
     const size_t size = std::min(batch, action.ranks.size() - done);
     const auto first = action.ranks.begin() + static_cast<std::ptrdiff_t>(done);
     const std::vector<int> ranks(first, first + static_cast<std::ptrdiff_t>(size));
-    const bool first_with_service = with_service && done == 0;
-    auto refusal = CreateBatch(observed.job, pod_template, action.attempt, ranks,
-                               first_with_service, stop, result);
+    // Rank 0 has the server for itself; where there are others, the service goes with them.
+    const bool service_now = with_service && done == (action.ranks.size() > 1 ? 1 : 0);
+    auto refusal =
+        CreateBatch(observed.job, pod_template, action.attempt, ranks, service_now, stop, result);
     if (result.service_taken && result.created_pods) {
-      // Rank 0 would hold its GPU while nothing can be done with it.
+      // They would hold their GPUs while nothing can be done with them.
       Perform(observed, DeletePods{action.attempt, false, 0}, stop, result);
     }
     if (refusal) {

@@ -1,5 +1,5 @@
-// Carries out a plan's actions against an API server. One request a pod; rank 0 alone first (with
-// the service), then a few, then all the rest, a bounded number under way, so that a refused
+// Carries out a plan's actions against an API server. One request a pod; rank 0 alone first,
+// then a few and the service, then all the rest, a bounded number under way, so that a refused
 // template costs one request and a thousand pods are not made one by one. Each write is announced
 // to OwnWrites. Thread-safe: several workers, each with another job.
 #pragma once

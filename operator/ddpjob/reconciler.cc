@@ -170,13 +170,8 @@ Outcome JobReconciler::Turn(const CachedJob& cached, Memory& memory, const std::
     return Describe(observed, plan, memory, clock_.Now());
   }
   if (MayActFirst(observed, plan)) {
-    const Execution result = executor_.Execute(observed, plan.actions, stop);
-    if (Outcome outcome = Settle(result, memory, std::nullopt);
-        outcome.kind != Outcome::Kind::kDone) {
-      return outcome;
-    }
-    observed = Observe(cached, memory, stop);
-    plan = MakePlanFor(observed, memory);
+    // The status comes with the next turn: the pods of other jobs that wait go before it.
+    return Settle(executor_.Execute(observed, plan.actions, stop), memory, kAtOnce);
   }
   StatusTurn turn = WriteStatus(observed, plan, memory, stop);
   Outcome outcome =

@@ -164,11 +164,12 @@ class ReconcilerTest : public ::testing::Test {
   std::vector<std::jthread> threads_;
 };
 
-TEST_F(ReconcilerTest, TheFirstAttemptBeginsWithServiceAndRank0ThenTheOthersThenOneStatus) {
+TEST_F(ReconcilerTest, TheFirstAttemptBeginsWithRank0ThenTheOthersAndTheServiceThenOneStatus) {
   Start(MakeJob(2));
+  EXPECT_TRUE(Turn().after) << "the status waits until other jobs have had their turn";
+  EXPECT_THAT(api_->TakeWrites(), ElementsAre("POST pods", "POST pods", "POST services"));
   Turn();
-  EXPECT_THAT(api_->TakeWrites(),
-              ElementsAre("POST services", "POST pods", "POST pods", "PUT ddpjobs/mnist/status"));
+  EXPECT_THAT(api_->TakeWrites(), ElementsAre("PUT ddpjobs/mnist/status"));
   EXPECT_FALSE(json::GetString(api_->last_status, {"podsCreatedTime"}).empty());
 }
 
@@ -178,11 +179,12 @@ TEST_F(ReconcilerTest, AttemptsOfManyPodsBeginWithTheStatus) {
   const auto writes = api_->TakeWrites();
   ASSERT_EQ(writes.size(), 66U);
   EXPECT_EQ(writes[0], "PUT ddpjobs/mnist/status");
-  EXPECT_EQ(writes[1], "POST services");
+  EXPECT_EQ(writes[1], "POST pods");
 }
 
 TEST_F(ReconcilerTest, AStaleCacheMakesNoPodTwice) {
   Start(MakeJob(8));
+  Turn();
   Turn();
   EXPECT_EQ(api_->TakeWrites().size(), 10U);
   for (int i = 0; i < 5; ++i) {  // the caches show neither pods nor service nor the status
@@ -216,6 +218,7 @@ TEST_F(ReconcilerTest, EndsAreCounted) {
 TEST_F(ReconcilerTest, AConflictStopsTheTurnQuietly) {
   Start(MakeJob(2));
   Answer("PUT", "/status", 409, StatusBody("Conflict", "modified"));
+  Turn();
   EXPECT_EQ(Turn().kind, Outcome::Kind::kConflict);
   EXPECT_EQ(api_->TakeWrites().back(), "PUT ddpjobs/mnist/status");
   Turn();  // what was created is not created again
@@ -226,8 +229,7 @@ TEST_F(ReconcilerTest, ARefusedTemplateCostsOneRequestAndFailsTheJobWithTheServe
   Start(MakeJob(64));
   Answer("POST", "/pods", 422, StatusBody("Invalid", "spec.containers[0].image: Required value"));
   Turn();
-  EXPECT_THAT(api_->TakeWrites(),
-              ElementsAre("PUT ddpjobs/mnist/status", "POST services", "POST pods"));
+  EXPECT_THAT(api_->TakeWrites(), ElementsAre("PUT ddpjobs/mnist/status", "POST pods"));
   Turn();
   EXPECT_EQ(Phase(), "Failed");
   EXPECT_THAT(json::Dump(api_->last_status), HasSubstr("image: Required value"));
@@ -241,8 +243,9 @@ TEST_F(ReconcilerTest, AQuotaIsReportedAndTriedAgainAfterAWhile) {
   Start(MakeJob(2));
   Answer("POST", "/pods", 403, StatusBody("Forbidden", "exceeded quota: gpus"));
   EXPECT_EQ(Turn().kind, Outcome::Kind::kDone);
-  EXPECT_THAT(api_->TakeWrites(),
-              ElementsAre("POST services", "POST pods", "PUT ddpjobs/mnist/status"));
+  EXPECT_THAT(api_->TakeWrites(), ElementsAre("POST pods"));
+  Turn();  // the service has no quota to wait for
+  EXPECT_THAT(api_->TakeWrites(), ElementsAre("PUT ddpjobs/mnist/status", "POST services"));
   EXPECT_THAT(Progressing(), HasSubstr("exceeded quota"));
   Turn();
   EXPECT_THAT(api_->TakeWrites(), IsEmpty());
@@ -266,8 +269,9 @@ TEST_F(ReconcilerTest, ATakenNameThatIsOursCountsAsCreated) {
                : kube::HttpResponse{200, json::Dump(pod), {}};
   };
   Turn();
-  EXPECT_THAT(api_->TakeWrites(), ElementsAre("POST services", "POST pods", "GET pods/mnist-1-0",
-                                              "PUT ddpjobs/mnist/status"));
+  EXPECT_THAT(api_->TakeWrites(), ElementsAre("POST pods", "GET pods/mnist-1-0", "POST services"));
+  Turn();
+  EXPECT_THAT(api_->TakeWrites(), ElementsAre("PUT ddpjobs/mnist/status"));
   Turn();
   EXPECT_THAT(api_->TakeWrites(), IsEmpty());
 }
@@ -286,12 +290,15 @@ TEST_F(ReconcilerTest, ATakenNameThatIsForeignRaisesTheAttempt) {
   };
   Turn();
   Turn();
+  Turn();
   EXPECT_EQ(json::GetInt(api_->last_status, {"attempt"}), 2);
   EXPECT_EQ(json::GetInt(api_->last_status, {"restarts", "application"}), 0);
-  EXPECT_EQ(api_->TakeWrites().back(), "POST pods");
+  const auto writes = api_->TakeWrites();
+  ASSERT_GT(writes.size(), 2U);
+  EXPECT_EQ(writes[writes.size() - 2], "POST pods");
 }
 
-TEST_F(ReconcilerTest, AForeignServiceIsAConditionAndNoPodIsMade) {
+TEST_F(ReconcilerTest, AForeignServiceIsAConditionAndNoPodStays) {
   Start(MakeJob(2));
   api_->script = [](const kube::HttpRequest& request) -> std::optional<kube::HttpResponse> {
     if (request.target.find("/services") == std::string::npos) {
@@ -304,15 +311,17 @@ TEST_F(ReconcilerTest, AForeignServiceIsAConditionAndNoPodIsMade) {
   Turn();
   Turn();
   EXPECT_THAT(Progressing(), HasSubstr("ServiceNameTaken"));
-  api_->TakeWrites();
+  EXPECT_THAT(api_->TakeWrites(),
+              ElementsAre("POST pods", "POST pods", "POST services", "GET services/mnist",
+                          "DELETE pods", "PUT ddpjobs/mnist/status"));
   clock_.Advance(api::kBlockedRetry);
   Turn();
   EXPECT_THAT(api_->TakeWrites(), ElementsAre("GET services/mnist"));
   api_->script = nullptr;
-  clock_.Advance(api::kBlockedRetry);
+  clock_.Advance(2 * OwnWrites::kBelievedFor);  // no watch tells here that the pods have gone
   Turn();
   EXPECT_THAT(api_->TakeWrites(), ElementsAre("GET services/mnist", "PUT ddpjobs/mnist/status",
-                                              "POST services", "POST pods", "POST pods"));
+                                              "POST pods", "POST pods", "POST services"));
 }
 
 TEST_F(ReconcilerTest, ANamespaceThatEndsIsLeftAlone) {

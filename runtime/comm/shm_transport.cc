@@ -17,8 +17,9 @@ constexpr std::size_t kCacheLine = 64;
 constexpr std::size_t kHalf = 1 << 20;
 // Up to here every rank reduces everything: more arithmetic, but one barrier instead of two.
 constexpr std::size_t kSmall = std::size_t{32} << 10;
-// What two ranks stage at once: both halves of both stay in the second-level cache.
-constexpr std::size_t kChunk = std::size_t{128} << 10;
+// What ranks stage at once of memory that is not shared: what they write and read in turn stays in
+// the second-level cache.
+constexpr std::size_t kChunk = std::size_t{512} << 10;
 // Longer than ranks in step need, about what a sleep and wake-up cost.
 constexpr std::chrono::microseconds kSpin{50};
 
@@ -338,9 +339,6 @@ void ShmTransport::AllReduce(Step& step) {
   if (place != 0) {
     return AllReduceInPlace(step, place);
   }
-  if (world_size_ == 2) {
-    return AllReduceByAll(step);
-  }
   AllReduceByParts(step);
 }
 
@@ -367,32 +365,33 @@ void ShmTransport::AllReduceInPlace(Step& step, std::uint64_t place) {
   Barrier(step);
 }
 
-void ShmTransport::AllReduceByAll(Step& step) {
-  const Call& call = step.call;
-  const std::size_t size = SizeOf(call.type);
-  const std::size_t chunk = kChunk / size;
-  for (std::uint64_t begin = 0; begin < call.count; begin += chunk) {
-    const std::size_t n = std::min<std::size_t>(chunk, call.count - begin);
-    char* const data = static_cast<char*>(call.out) + begin * size;
-    Stage(step, data, n * size);
-    ReduceStaged(step, 0, data, n);
-  }
-}
-
 void ShmTransport::AllReduceByParts(Step& step) {
   const Call& call = step.call;
   const std::size_t size = SizeOf(call.type);
-  const std::size_t chunk = kHalf / size;
+  const std::size_t chunk = kChunk / size;
+  std::vector<const void*> inputs(ranks_.size());
   for (std::uint64_t begin = 0; begin < call.count; begin += chunk) {
     const std::size_t n = std::min<std::size_t>(chunk, call.count - begin);
     char* const data = static_cast<char*>(call.out) + begin * size;
-    Stage(step, data, n * size);
     const Part mine = PartOf(n, size, rank_, world_size_);
-    ReduceStaged(step, mine.begin * size, Staged(rank_) + mine.begin * size, mine.count);
+    const std::size_t from = mine.begin * size;
+    const std::size_t to = from + mine.count * size;
+    // The own part is reduced where it is: only the others' are for others to read.
+    char* const half = NextHalf();
+    std::memcpy(half, data, from);
+    std::memcpy(half + to, data + to, n * size - to);
     Barrier(step);
     for (int r = 0; r < world_size_; ++r) {
-      const Part part = PartOf(n, size, r, world_size_);
-      std::memcpy(data + part.begin * size, Staged(r) + part.begin * size, part.count * size);
+      inputs[static_cast<std::size_t>(r)] = (r == rank_ ? data : Staged(r)) + from;
+    }
+    void* const outs[] = {data + from, half + from};
+    ReduceToAll(call.type, call.op, inputs.data(), world_size_, outs, 2, mine.count);
+    Barrier(step);
+    for (int r = 0; r < world_size_; ++r) {
+      if (r != rank_) {
+        const Part part = PartOf(n, size, r, world_size_);
+        std::memcpy(data + part.begin * size, Staged(r) + part.begin * size, part.count * size);
+      }
     }
   }
 }

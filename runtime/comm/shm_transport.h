@@ -86,7 +86,6 @@ class ShmTransport final : public Transport {
 
   void AllReduce(Step& step);
   void AllReduceInPlace(Step& step, std::uint64_t place);
-  void AllReduceByAll(Step& step);
   void AllReduceByParts(Step& step);
   void Broadcast(Step& step);
   void AllGather(Step& step);

@@ -239,6 +239,9 @@ int TrainConnected(const train::RunContext& run, const Groups& groups, train::St
     for (comm::ProcessGroup* group : groups.all()) {
       group->Abort(e.what());
     }
+    if (trainer != nullptr) {
+      trainer->Abandon(e.what());
+    }
     throw;
   }
 }
@@ -259,6 +262,11 @@ int TrainCommand(const TrainArguments& arguments, const EnvReader& read,
       env.attempt, threads, config.model.name, config.optimizer.name);
 
   const at::Device device = train::ChooseDevice(config.train.device, env.local_rank);
+  if (config.train.precision == "float16" && device.is_cpu()) {
+    Log(Level::kWarning,
+        "train.precision is float16 on a CPU, where that is several times slower than float32: "
+        "use float32, or bfloat16, unless this is a test");
+  }
   const data::Datasets datasets = ReadDatasets(config);
   const auto folder = PrepareFolder(config, env);
   train::Board board;

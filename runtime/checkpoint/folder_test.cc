@@ -214,10 +214,11 @@ TEST(CheckpointFolder, DamageAnywhereIsFound) {
 }
 
 TEST(CheckpointFolder, KilledAtAnyMomentLeavesAValidOne) {
-  // DDP_TEST_KILLS: more of them, for long runs.
-  const char* kills = std::getenv("DDP_TEST_KILLS");
+  // DDP_TEST_SAVE_KILLS: more of them, for long runs; DDP_TEST_SEED: others.
+  const char* const kills = std::getenv("DDP_TEST_SAVE_KILLS");
   const int rounds = kills != nullptr ? std::atoi(kills) : 20;
-  std::mt19937 random(7);
+  const char* const seed = std::getenv("DDP_TEST_SEED");
+  std::mt19937 random(seed != nullptr ? static_cast<unsigned>(std::atoi(seed)) : 7);
   std::uniform_int_distribution<int> microseconds(0, 20'000);
   for (int round = 0; round < rounds; ++round) {
     const TempFolder temp;

@@ -85,6 +85,7 @@ void Saver::Begin(bool save) {
   {
     const std::lock_guard lock(mutex_);
     busy_ = true;
+    begun_ = std::chrono::steady_clock::now();
     save_ = save;
   }
   changed_.notify_all();
@@ -93,11 +94,26 @@ void Saver::Begin(bool save) {
 void Saver::Wait() {
   std::unique_lock lock(mutex_);
   if (!changed_.wait_for(lock, options_.timeout, [this] { return !busy_; })) {
-    throw Error(ExitCode::kSoftware,
-                fmt::format("saving a checkpoint to {} has not ended after {} s: is its storage "
-                            "reachable?",
-                            folder_.path().string(), options_.timeout.count() / 1000));
+    throw TooLate();
   }
+}
+
+bool Saver::BusyAfter(std::chrono::milliseconds time) {
+  std::unique_lock lock(mutex_);
+  if (changed_.wait_for(lock, time, [this] { return !busy_; })) {
+    return false;
+  }
+  if (std::chrono::steady_clock::now() - begun_ > options_.timeout) {
+    throw TooLate();
+  }
+  return true;
+}
+
+Error Saver::TooLate() const {
+  return {ExitCode::kSoftware,
+          fmt::format("saving a checkpoint to {} has not ended after {} s: is its storage "
+                      "reachable?",
+                      folder_.path().string(), options_.timeout.count() / 1000)};
 }
 
 void Saver::Copy(const Contents& contents) {

@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/base/error.h"
 #include "runtime/checkpoint/folder.h"
 #include "runtime/checkpoint/snapshot.h"
 
@@ -47,11 +48,15 @@ class Saver {
   // Gets the memory for contents of this size ready meanwhile; without it the first Start does.
   void Reserve(const Contents& contents);
   void Start(const Contents& contents);
+  // Whether what was started last is still being saved, after at most this long. Error(kSoftware)
+  // if it is past its time.
+  bool BusyAfter(std::chrono::milliseconds time);
   // Returns when what was started last is saved.
   void Finish();
 
  private:
   void Wait();
+  Error TooLate() const;
   void Begin(bool save);
   void Copy(const Contents& contents);
   void Run();
@@ -65,6 +70,7 @@ class Saver {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool busy_ = false;
+  std::chrono::steady_clock::time_point begun_;
   bool save_ = false;  // while busy: save, or merely get memory
   bool stop_ = false;
   std::exception_ptr failure_;

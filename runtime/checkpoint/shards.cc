@@ -53,6 +53,11 @@ ShardExchange::ShardExchange(store::Store& store, int rank, int world_size,
                              std::chrono::milliseconds timeout)
     : store_(store), rank_(rank), world_size_(world_size), timeout_(timeout) {}
 
+void ShardExchange::Begin() {
+  const std::lock_guard lock(mutex_);
+  ++number_;
+}
+
 void ShardExchange::Say(const std::string& text) { store_.Set(Key(number_, rank_), text); }
 
 void ShardExchange::Announce(const FileEntry& shard) { Say(FormatShard(shard)); }
@@ -62,6 +67,12 @@ void ShardExchange::AnnounceFailure(const std::string& why) { Say(std::string(kF
 std::vector<FileEntry> ShardExchange::Collect() {
   std::vector<FileEntry> shards;
   const auto all = Deadline::In(timeout_, "all parts of the checkpoint");
+  {
+    const std::lock_guard lock(mutex_);
+    if (!abandoned_.empty()) {
+      throw Error(ExitCode::kUnavailable, abandoned_);
+    }
+  }
   for (int rank = 0; rank < world_size_; ++rank) {
     const auto text =
         store_.Get(Key(number_, rank),
@@ -75,6 +86,21 @@ std::vector<FileEntry> ShardExchange::Collect() {
     store_.Delete(Key(number_, rank));
   }
   return shards;
+}
+
+// Says it in the place of those that have said nothing: a Collect that waits for them reads it.
+void ShardExchange::Abandon(const std::string& why) {
+  int64_t number = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    abandoned_ = why;
+    number = number_;
+  }
+  for (int rank = 0; rank < world_size_; ++rank) {
+    if (rank != rank_) {
+      store_.CompareSet(Key(number, rank), "", std::string(kFailed) + why);
+    }
+  }
 }
 
 }  // namespace ddp::rt::checkpoint

@@ -1,9 +1,11 @@
 // A checkpoint whose optimizer state lies in one file a rank. The ranks tell rank 0 through the
 // store what they have written, and rank 0 commits once it knows of all. One object a rank and
-// attempt; every rank saves the same checkpoints in the same order. Called by the saving thread.
+// attempt; every rank saves the same checkpoints in the same order. Called by the saving thread,
+// but for Abandon.
 #pragma once
 
 #include <chrono>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -24,13 +26,17 @@ class ShardExchange {
   int world_size() const { return world_size_; }
 
   // The next checkpoint begins: every rank says so once for each.
-  void Begin() { ++number_; }
+  void Begin();
   // This rank's part of it is on stable storage, or could not be written.
   void Announce(const FileEntry& shard);
   void AnnounceFailure(const std::string& why);
   // Rank 0: all ranks' shards of it, in the order of ranks. Error names
   // the rank that failed or has not said anything within the timeout.
   std::vector<FileEntry> Collect();
+
+  // Any thread: the other ranks are lost, so a Collect that waits for one, now or later, fails with
+  // this reason instead of waiting on.
+  void Abandon(const std::string& why);
 
  private:
   void Say(const std::string& text);
@@ -39,7 +45,9 @@ class ShardExchange {
   int rank_;
   int world_size_;
   std::chrono::milliseconds timeout_;
+  std::mutex mutex_;
   int64_t number_ = 0;  // of checkpoints begun
+  std::string abandoned_;
 };
 
 // What a rank says: for tests and fuzzers. Error(kUnavailable) for a failure told.

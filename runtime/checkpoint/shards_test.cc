@@ -128,6 +128,21 @@ TEST_F(Shards, AFailureOfAnotherRankIsNamed) {
   }
 }
 
+TEST_F(Shards, ARankThatIsLostIsNotWaitedFor) {
+  ShardExchange exchange(store_, 0, 2, std::chrono::minutes(5));
+  for (int64_t step = 1; step <= 2; ++step) {  // while it waits; before it does
+    std::thread training([&] { exchange.Abandon("rank 1 is gone"); });
+    try {
+      CheckpointFolder(temp_.path(), 2).Save(Part(step, 0, 2), &exchange);
+      ADD_FAILURE() << "rank 1 has said nothing";
+    } catch (const Error& e) {
+      EXPECT_NE(std::string(e.what()).find("rank 1 is gone"), std::string::npos) << e.what();
+    }
+    training.join();
+  }
+  EXPECT_FALSE(CheckpointFolder(temp_.path(), 2).LoadNewest());
+}
+
 TEST(ShardText, RoundTripsAndRefusesOthers) {
   const FileEntry entry{
       .name = "optimizer-1-of-2.safetensors", .bytes = 123, .xxh3 = "0123456789abcdef"};

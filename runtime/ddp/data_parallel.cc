@@ -1,8 +1,8 @@
 #include "runtime/ddp/data_parallel.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/tensor.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/utils/lambda_post_hook.h>
@@ -10,12 +10,12 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <charconv>
 #include <numeric>
 
 #include "runtime/base/error.h"
 #include "runtime/ddp/layout.h"
 #include "runtime/ddp/replicas.h"
+#include "runtime/ddp/tensor_memory.h"
 #include "runtime/ddp/used_parameters.h"
 
 namespace ddp::rt {
@@ -23,27 +23,14 @@ namespace {
 
 using EventKind = DataParallel::Event::Kind;
 
-// The order in which gradients came, as text for the store.
-std::string PackOrder(const std::vector<int>& order) {
-  return fmt::format("{}", fmt::join(order, " "));
-}
-
-std::vector<int> UnpackOrder(const std::string& text, std::size_t size) {
-  std::vector<int> order;
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  while (at < end) {
-    int index = 0;
-    at = std::from_chars(at, end, index).ptr + 1;
-    order.push_back(index);
+bool IsPermutation(std::vector<int> order) {
+  std::sort(order.begin(), order.end());
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    if (order[i] != static_cast<int>(i)) {
+      return false;
+    }
   }
-  std::vector<int> sorted = order;
-  std::sort(sorted.begin(), sorted.end());
-  for (std::size_t i = 0; i < size; ++i) {
-    DDP_RT_CHECK(sorted.size() == size && sorted[i] == static_cast<int>(i),
-                 "rank 0's order of gradients is not a permutation");
-  }
-  return order;
+  return true;
 }
 
 // The hook on a parameter's gradient accumulator, which libtorch holds only weakly.
@@ -95,7 +82,7 @@ class DataParallel::Impl {
   void WaitForBuckets();
   void DropGloballyUnused();
   [[noreturn]] void FailUnused();
-  void TellOrder();
+  std::vector<int> OrderOfRankZero();
   void Rebuild(bool keep_values);
 
   const std::vector<NamedTensor> all_;  // parameters, frozen ones included
@@ -113,6 +100,7 @@ class DataParallel::Impl {
   std::vector<std::size_t> pending_;  // by bucket: gradients that are still to come
   std::size_t next_bucket_ = 0;       // to be launched
   std::vector<int> observed_order_;   // of the gradients of this backward
+  std::vector<int> first_order_;      // of the first step's
 };
 
 DataParallel::Impl::Impl(std::vector<NamedTensor> parameters, std::vector<NamedTensor> buffers,
@@ -159,8 +147,8 @@ void DataParallel::Impl::VerifyLayout() {
   std::vector<std::string> lines = DescribeTensors(all_);
   const std::vector<std::string> more = DescribeTensors(buffers_);
   lines.insert(lines.end(), more.begin(), more.end());
-  VerifySameLayout(lines, group.rank(), group.world_size(), store_, key_ + "/layout",
-                   Deadline::In(options.timeout, "all ranks to describe their model"));
+  VerifySameLayout(lines, group, store_, key_ + "/layout",
+                   Deadline::In(options.timeout, "description of the model"));
 }
 
 void DataParallel::Impl::Place(const std::vector<int>& order) {
@@ -254,7 +242,8 @@ void DataParallel::Impl::EndBackward() {
   WaitForBuckets();
   reduced_ = true;
   if (++steps == 1) {
-    TellOrder();
+    const bool complete = observed_order_.size() == gradients.size();
+    first_order_ = complete ? observed_order_ : gradients.Order();
   }
 }
 
@@ -300,12 +289,20 @@ void DataParallel::Impl::ReduceWithoutBackward() {
   EndBackward();
 }
 
-void DataParallel::Impl::TellOrder() {
-  if (rebuilt_ || group.rank() != 0 || group.world_size() == 1) {
-    return;
-  }
-  const bool complete = observed_order_.size() == gradients.size();
-  store_.Set(key_ + "/order", PackOrder(complete ? observed_order_ : gradients.Order()));
+// A collective call, so that a rank that is lost meanwhile is noticed.
+std::vector<int> DataParallel::Impl::OrderOfRankZero() {
+  const at::Tensor order = at::tensor(first_order_, at::kInt).to(gradients.device());
+  group
+      .Broadcast(order.mutable_data_ptr(), order.nbytes(), 0,
+                 {.name = "order of gradients",
+                  .timeout = options.timeout,
+                  .gpu_stream = StreamOf(order.device())})
+      ->Wait();
+  const at::Tensor host = order.cpu();
+  const auto* const begin = host.const_data_ptr<int>();
+  std::vector<int> theirs(begin, begin + host.numel());
+  DDP_RT_CHECK(IsPermutation(theirs), "rank 0's order of gradients");
+  return theirs;
 }
 
 void DataParallel::Impl::ZeroGrad() {
@@ -341,13 +338,8 @@ void DataParallel::Impl::Rebuild(bool keep_values) {
   if (gradients.size() == 0) {
     return;
   }
-  std::vector<int> order = observed_order_;
-  if (group.world_size() > 1) {
-    order = UnpackOrder(
-        store_.Get(key_ + "/order", Deadline::In(options.timeout, "rank 0's order of gradients")),
-        gradients.size());
-  }
   const at::NoGradGuard no_grad;
+  const std::vector<int> order = OrderOfRankZero();
   std::vector<at::Tensor> values(gradients.size());
   for (std::size_t i = 0; keep_values && i < values.size(); ++i) {
     const at::Tensor& grad = gradients.gradient(i).parameter.tensor.grad();
@@ -364,8 +356,8 @@ void DataParallel::Impl::Rebuild(bool keep_values) {
   if (group.world_size() > 1) {
     const std::string layout = gradients.Describe();
     VerifySameLayout({fmt::format("buckets {:016x}", XXH3_64bits(layout.data(), layout.size()))},
-                     group.rank(), group.world_size(), store_, key_ + "/rebuilt",
-                     Deadline::In(options.timeout, "all ranks to move their gradients"));
+                     group, store_, key_ + "/rebuilt",
+                     Deadline::In(options.timeout, "order of gradients"));
   }
 }
 

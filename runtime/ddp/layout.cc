@@ -5,6 +5,7 @@
 #include <xxhash.h>
 
 #include "runtime/base/error.h"
+#include "runtime/ddp/tensor_memory.h"
 
 namespace ddp::rt {
 namespace {
@@ -50,11 +51,14 @@ std::vector<std::string> DescribeTensors(const std::vector<NamedTensor>& tensors
   return lines;
 }
 
-void VerifySameLayout(const std::vector<std::string>& lines, int rank, int world_size,
+void VerifySameLayout(const std::vector<std::string>& lines, comm::ProcessGroup& group,
                       store::Store& store, const std::string& key, const Deadline& deadline) {
+  const int rank = group.rank();
+  const int world_size = group.world_size();
   const std::string mine = Join(lines);
-  const std::string hash = std::to_string(XXH3_64bits(mine.data(), mine.size()));
-  const auto hashes = store::Exchange(store, key + "/hash", rank, world_size, hash, deadline);
+  const auto hashes =
+      GatherInts(group, static_cast<std::int64_t>(XXH3_64bits(mine.data(), mine.size())),
+                 deadline.reason(), deadline.Left());
   int differs = 0;
   while (differs < world_size && hashes[static_cast<std::size_t>(differs)] == hashes[0]) {
     ++differs;

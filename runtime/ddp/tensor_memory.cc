@@ -72,14 +72,14 @@ at::Tensor TensorMemory::At(std::size_t offset, at::IntArrayRef sizes, at::IntAr
 }
 
 std::vector<std::int64_t> GatherInts(comm::ProcessGroup& group, std::int64_t mine,
-                                     const std::string& name) {
+                                     const std::string& name, std::chrono::milliseconds timeout) {
   const at::NoGradGuard no_grad;
   const auto options = at::device(DeviceOf(group)).dtype(at::kLong);
   const at::Tensor in = at::full({1}, mine, options);
   const at::Tensor out = at::empty({group.world_size()}, options);
   group
       .AllGather(in.const_data_ptr(), out.mutable_data_ptr(), in.nbytes(),
-                 {.name = name, .gpu_stream = StreamOf(in.device())})
+                 {.name = name, .timeout = timeout, .gpu_stream = StreamOf(in.device())})
       ->Wait();
   const at::Tensor host = out.cpu();
   const auto* const values = host.const_data_ptr<std::int64_t>();

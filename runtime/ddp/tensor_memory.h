@@ -45,7 +45,8 @@ class TensorMemory {
 
 // One value of each rank, in the order of ranks.
 std::vector<std::int64_t> GatherInts(comm::ProcessGroup& group, std::int64_t mine,
-                                     const std::string& name);
+                                     const std::string& name,
+                                     std::chrono::milliseconds timeout = {});
 std::int64_t SumInts(comm::ProcessGroup& group, std::int64_t mine, const std::string& name);
 
 }  // namespace ddp::rt

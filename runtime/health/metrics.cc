@@ -117,6 +117,7 @@ std::string FormatMetrics(const train::Board& board, const Heartbeat::Ranks* ran
       Gauge("ddp_samples_per_second", "Training speed of all ranks together",
             board.samples_per_second),
       Gauge("ddp_eval_accuracy", "Share of the test set that is right", board.eval_accuracy),
+      Gauge("ddp_eval_loss", "Loss on the test set, mean over samples or tokens", board.eval_loss),
       Gauge("ddp_last_step_timestamp_seconds", "When the last step ended", board.last_step_time),
       Gauge("ddp_checkpoint_step", "Step of the newest complete checkpoint, -1 for none",
             number(saved.step)),

@@ -52,7 +52,7 @@ TEST(Metrics, HasThePartsOfAStep) {
     EXPECT_NE(text.find(std::string("# TYPE ") + name + " histogram\n"), std::string::npos) << name;
   }
   for (const char* line :
-       {"ddp_gradient_norm Nan\n", "ddp_skipped_steps_total 0\n",
+       {"ddp_gradient_norm Nan\n", "ddp_eval_loss Nan\n", "ddp_skipped_steps_total 0\n",
         "ddp_parameter_hash_mismatches_total 0\n", "ddp_parameter_hash_checks_total 0\n",
         "ddp_checkpoint_failures_total 0\n", "ddp_transport_info{transport=\"shm\"} 1\n"}) {
     EXPECT_NE(text.find(line), std::string::npos) << line << "\nin\n" << text;

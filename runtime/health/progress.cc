@@ -78,6 +78,7 @@ std::string FormatProgress(const train::Board& board, const Heartbeat::Ranks* ra
        ranks != nullptr && ranks->slowest >= 0 ? Json(ranks->slowest) : Json(nullptr)},
       {"lastStepTime", Time(board.last_step_time)},
       {"evalAccuracy", Number(board.eval_accuracy)},
+      {"evalLoss", Number(board.eval_loss)},
       {"phase", train::PhaseName(board.phase)},
   };
   if (const auto saved = board.checkpoint(); saved.step >= 0) {

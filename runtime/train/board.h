@@ -65,6 +65,7 @@ class Board {
   std::atomic<double> samples_per_second = 0;  // all ranks together, smoothed
   std::atomic<double> samples_per_step = 0;    // all ranks together
   std::atomic<double> eval_accuracy = kNone;   // 0 to 1
+  std::atomic<double> eval_loss = kNone;       // mean over labels
   std::atomic<double> last_step_time = kNone;  // UnixTime
   std::atomic<double> wait_seconds = 0;        // in collectives, until the last rank had come
   std::atomic<uint64_t> samples = 0;           // of this rank

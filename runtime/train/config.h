@@ -71,11 +71,10 @@ struct TrainConfig {
   bool deterministic = true;
   int64_t evaluate_every_steps = 0;  // 0 = after each epoch only
   int64_t generate_tokens = 0;       // text: print so many at the end
-  int64_t verify_every_steps =
-      0;                     // compare parameters over ranks; 0 = only when resuming and at the end
-  bool log_hashes = false;   // each rank logs the hash of its parameters after each step
-  bool log_samples = false;  // each rank logs the samples of each step
-  int stop_seconds = 20;     // from the signal until the program must have ended
+  int64_t verify_every_steps = 100;  // compare parameters over ranks; 0 = only at the end
+  bool log_hashes = false;           // each rank logs the hash of its parameters after each step
+  bool log_samples = false;          // each rank logs the samples of each step
+  int stop_seconds = 20;             // from the signal until the program must have ended
 };
 
 struct CheckpointConfig {

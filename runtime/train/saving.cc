@@ -13,6 +13,7 @@
 #include "runtime/base/log.h"
 #include "runtime/checkpoint/file.h"
 #include "runtime/checkpoint/pieces.h"
+#include "runtime/data/text.h"
 #include "runtime/train/state.h"
 
 namespace ddp::rt::train {
@@ -21,6 +22,9 @@ namespace {
 using Seconds = std::chrono::duration<double>;
 
 constexpr const char* kAlphabet = "alphabet";
+// To the same checkpoint: more is no bad luck.
+constexpr int kMostRollbacks = 3;
+constexpr std::chrono::milliseconds kLookAgain(200);
 
 std::string ConfigHash(const Config& config) {
   const std::string text = Fingerprint(config);
@@ -34,6 +38,18 @@ std::vector<NamedTensor> ModelTensors(const RunContext& run, const Model& model)
     tensors.push_back({kAlphabet, at::tensor(run.data.alphabet, at::kInt)});
   }
   return tensors;
+}
+
+// For whoever reads the checkpoint elsewhere; this program goes by the tensor.
+checkpoint::State Texts(const RunContext& run) {
+  if (run.data.alphabet.empty()) {
+    return {};
+  }
+  std::string vocabulary;
+  for (const int32_t character : run.data.alphabet) {
+    vocabulary += data::EncodeUtf8(character);
+  }
+  return {{"data.vocabulary", vocabulary}};
 }
 
 // The same tensors, or copies of those that lie on a GPU.
@@ -66,7 +82,10 @@ void RestoreAnywhere(const std::vector<checkpoint::TensorView>& from, const std:
 }  // namespace
 
 Saving::Saving(const RunContext& run, const Model& model)
-    : run_(run), model_(ModelTensors(run, model)), sharded_(run.config.optimizer.sharded) {
+    : run_(run),
+      model_(ModelTensors(run, model)),
+      texts_(Texts(run)),
+      sharded_(run.config.optimizer.sharded) {
   if (run_.folder == nullptr) {
     return;
   }
@@ -200,6 +219,7 @@ void Saving::Save(const Walk::Place& at, double learning_rate) {
   saved_step_ = at.step;
   const Phase phase = run_.board.phase.exchange(Phase::kSaving);
   const auto start = std::chrono::steady_clock::now();
+  AwaitSavers();
   if (saver_) {
     CheckFinite(at);
     const auto model = writes_model() ? OnHost(model_) : std::vector<NamedTensor>();
@@ -211,6 +231,7 @@ void Saving::Save(const Walk::Place& at, double learning_rate) {
                                 .world_size = run_.group.world_size(),
                                 .learning_rate = learning_rate,
                                 .config_hash = ConfigHash(run_.config)},
+                   .state = texts_,
                    .model = Views(model),
                    .optimizer = Views(state)});
   }
@@ -245,6 +266,7 @@ void Saving::Finish() {
   if (phase != Phase::kStopping) {
     run_.board.phase = Phase::kSaving;
   }
+  AwaitSavers();
   if (saver_) {
     saver_->Finish();
   }
@@ -254,6 +276,27 @@ void Saving::Finish() {
            .timeout = std::chrono::seconds(run_.config.distributed.checkpoint_timeout_seconds)})
       ->Wait();
   run_.board.phase = phase;
+}
+
+// Together: a rank that is lost while another one's disk is slow, or waits for its part, is
+// noticed.
+void Saving::AwaitSavers() {
+  int32_t busy = 0;
+  do {
+    busy = saver_ && saver_->BusyAfter(kLookAgain) ? 1 : 0;
+    run_.group
+        .AllReduce(
+            &busy, 1, comm::DataType::kI32, comm::ReduceOp::kMax,
+            {.name = "checkpoint before",
+             .timeout = std::chrono::seconds(run_.config.distributed.checkpoint_timeout_seconds)})
+        ->Wait();
+  } while (busy != 0);
+}
+
+void Saving::Abandon(const std::string& why) {
+  if (shards_) {
+    shards_->Abandon(why);
+  }
 }
 
 void Saving::RollBack() {
@@ -271,6 +314,13 @@ void Saving::RollBack() {
   }
   run_.group.Broadcast(&step, sizeof(step), 0, {.name = "step to go back to"})->Wait();
   saved_step_ = step;
+  rollbacks_ = std::exchange(rolled_back_to_, step) == step ? rollbacks_ + 1 : 1;
+  if (rollbacks_ > kMostRollbacks) {
+    throw Error(ExitCode::kSoftware,
+                fmt::format("gradients are not finite after {} returns to the checkpoint of step "
+                            "{}: training diverges again and again; lower optimizer.learningRate",
+                            kMostRollbacks, step));
+  }
   std::vector<NamedTensor> model = model_;
   if (!run_.data.alphabet.empty()) {
     model.pop_back();

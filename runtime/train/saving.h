@@ -28,8 +28,10 @@ class Saving {
   void Save(const Walk::Place& at, double learning_rate);
   // All ranks return when the last checkpoint is on stable storage.
   void Finish();
+  // The others are lost: a save that runs does not wait for their parts. Not a collective call.
+  void Abandon(const std::string& why);
   // Model and state are those of the newest checkpoint again, on all ranks. Error(kSoftware) if
-  // there is none.
+  // there is none, or if it has been gone back to too often.
   void RollBack();
 
   bool enabled() const { return enabled_; }
@@ -37,6 +39,7 @@ class Saving {
  private:
   checkpoint::SaverOptions Options();
   bool Load();
+  void AwaitSavers();
   void RestoreState();
   void RestoreOwnState();
   bool writes_model() const { return run_.group.rank() == 0; }
@@ -46,12 +49,15 @@ class Saving {
   const RunContext& run_;
   std::vector<NamedTensor> model_;  // parameters, buffers, and of text the alphabet
   std::vector<NamedTensor> state_;
+  checkpoint::State texts_;
   const bool sharded_;
   std::optional<checkpoint::ShardExchange> shards_;
   std::optional<checkpoint::Saver> saver_;
   std::optional<checkpoint::Loaded> loaded_;
-  bool enabled_ = false;     // known on all ranks
-  bool found_ = false;       // a checkpoint to resume from; the same
+  bool enabled_ = false;  // known on all ranks
+  bool found_ = false;    // a checkpoint to resume from; the same
+  int64_t rolled_back_to_ = -1;
+  int rollbacks_ = 0;        // to that step
   int64_t saved_step_ = -1;  // the newest checkpoint's; without shards of rank 0 only
 };
 

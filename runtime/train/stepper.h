@@ -23,7 +23,7 @@ struct StepReport {
   bool skipped = false;
   // By train.nonFinite: the run is to go back to its last checkpoint.
   bool roll_back = false;
-  std::optional<double> gradient_norm;  // before clipping, where it was computed anyway
+  std::optional<double> gradient_norm;  // before clipping; not of every step
   std::chrono::nanoseconds data_wait{0};
   std::chrono::nanoseconds forward{0};
   std::chrono::nanoseconds backward{0};  // including `exposed`
@@ -50,7 +50,7 @@ class Stepper {
  private:
   void Backward(const data::LoadedStep& step, StepReport& report);
   double BackwardOfPart(const data::LoadedStep& step, size_t part, StepReport& report);
-  void Update(double learning_rate, StepReport& report);
+  void Update(int64_t step, double learning_rate, StepReport& report);
   void LeaveOut(int64_t step, StepReport& report);
   void SeedDropout(int64_t step, size_t part) const;
 
@@ -60,7 +60,6 @@ class Stepper {
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<LossScaler> scaler_;  // where gradients are looked at before the update
   int64_t left_out_ = 0;              // steps in a row
-  int64_t rollbacks_ = 0;
 };
 
 }  // namespace ddp::rt::train

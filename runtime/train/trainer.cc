@@ -47,15 +47,6 @@ void Print(fmt::format_string<Args...> format, Args&&... args) {
   std::fflush(stdout);
 }
 
-std::string Describe(const Evaluation& test, bool tokens) {
-  if (tokens) {
-    return fmt::format("evaluation loss {:.4f} ({} tokens, {:.2f} % foreseen)", test.loss,
-                       test.count, 100 * test.accuracy());
-  }
-  return fmt::format("test accuracy {:.2f} % ({} of {}), test loss {:.7f}", 100 * test.accuracy(),
-                     test.correct, test.count, test.loss);
-}
-
 }  // namespace
 
 Trainer::Trainer(const RunContext& run)
@@ -185,19 +176,31 @@ void Trainer::VerifyReplicas() {
   }
 }
 
+// Of images what is right, of tokens how well the next one is foreseen.
+std::string Trainer::Describe(const Evaluation& test) const {
+  if (run_.data.test->shape().tokens()) {
+    return fmt::format("test loss {:.7f} a token, perplexity {:.3f} ({} tokens)", test.loss,
+                       std::exp(test.loss), test.count);
+  }
+  return fmt::format("test accuracy {:.2f} % ({} of {}), test loss {:.7f}", 100 * test.accuracy(),
+                     test.correct, test.count, test.loss);
+}
+
 Evaluation Trainer::EvaluateNow() {
   run_.board.phase = Phase::kEvaluating;
   stepper_->ShareBuffers();
   const Evaluation test = Evaluate(run_, *model_, *run_.data.test);
   run_.board.phase = Phase::kTraining;
   run_.board.eval_accuracy = test.accuracy();
+  run_.board.eval_loss = test.loss;
+  evaluation_ = test;
   return test;
 }
 
 void Trainer::MidEpoch() {
   const Evaluation test = EvaluateNow();
   if (run_.group.rank() == 0) {
-    Print("step {}: {}", walk_->at().step, Describe(test, run_.data.test->shape().tokens()));
+    Print("step {}: {}", walk_->at().step, Describe(test));
   }
 }
 
@@ -213,28 +216,22 @@ void Trainer::EndOfEpoch() {
   run_.board.epoch = walk_->at().epoch;
   if (run_.group.rank() == 0) {
     Print("epoch {}/{}: step {}, training loss {:.4f}, {}", epoch, config_.train.epochs,
-          walk_->at().step, sums[0] / sums[1], Describe(test, run_.data.test->shape().tokens()));
+          walk_->at().step, sums[0] / sums[1], Describe(test));
   }
   epoch_loss_ = 0;
   epoch_samples_ = 0;
 }
 
 void Trainer::PrintResult() {
-  const bool evaluated = !std::isnan(run_.board.eval_accuracy.load());
-  std::optional<Evaluation> test;
-  if (!evaluated) {  // the checkpoint was of the last step already
-    test = EvaluateNow();
+  const bool here = evaluation_.has_value();
+  if (!here) {  // the checkpoint was of the last step already
+    EvaluateNow();
   }
   if (run_.group.rank() != 0) {
     return;
   }
-  if (test) {
-    Print("was finished after {} steps: {}", walk_->at().step,
-          Describe(*test, run_.data.test->shape().tokens()));
-  } else {
-    Print("finished after {} steps: test accuracy {:.2f} %", walk_->at().step,
-          100 * run_.board.eval_accuracy);
-  }
+  Print("{} after {} steps: {}", here ? "finished" : "was finished", walk_->at().step,
+        Describe(*evaluation_));
   if (const auto saved = run_.board.checkpoint(); saved.step >= 0) {
     Print("checkpoint {}", saved.path);
   }

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "runtime/data/loader.h"
 #include "runtime/train/evaluate.h"
@@ -27,6 +28,8 @@ class Trainer {
   explicit Trainer(const RunContext& run);
 
   End Run();
+  // Before it is destroyed after a failure: what would wait for ranks that are lost does not.
+  void Abandon(const std::string& why) { saving_.Abandon(why); }
 
  private:
   void MakeWalkAndLoader(const Walk::Place& start);
@@ -37,6 +40,7 @@ class Trainer {
   void EndOfEpoch();
   void MidEpoch();
   void PrintResult();
+  std::string Describe(const Evaluation& test) const;
   void PrintSample();
 
   const RunContext run_;
@@ -50,8 +54,9 @@ class Trainer {
   StepLog log_;
   std::optional<data::Loader> loader_;
 
-  double loss_ = 0;        // of this rank's last step
-  double epoch_loss_ = 0;  // of this rank's steps of the epoch, times their samples
+  std::optional<Evaluation> evaluation_;  // the newest
+  double loss_ = 0;                       // of this rank's last step
+  double epoch_loss_ = 0;                 // of this rank's steps of the epoch, times their samples
   double epoch_samples_ = 0;
   int first_to_stop_ = -1;
 };

@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "runtime/base/temp_folder_test.h"
+#include "runtime/checkpoint/folder.h"
 #include "tests/fault/runtime/checkpoints.h"
 #include "tests/fault/runtime/worker.h"
 
@@ -78,23 +79,60 @@ struct Scene {
   int steps;    // of two epochs
 };
 
-// Two epochs, 100 images: the last step of each has 4 instead of 16. And text, with dropout,
-// clipping and parts.
+// Two epochs, 100 images: the last step of each has 4 instead of 16. Text, with dropout, clipping
+// and parts. And a loss scale that is too large at first, with the optimizer's state in shards.
 std::vector<Scene> Scenes() {
   return {{"Images",
            "model: {name: convnet, channels: 2, hidden: 8}\n"
            "data: {augment: {rotateDegrees: 10, flip: true}}\n"
            "optimizer: {name: adamw, learningRate: 0.001}\n"
-           "train: {epochs: 2, batchSize: 16, logSamples: true}\n"
+           "train: {epochs: 2, batchSize: 16, logSamples: true, logHashes: true}\n"
            "checkpoint: {everySteps: 3}\n",
            100, 14},
           {"Text",
            "model: {name: gpt, layers: 1, heads: 2, width: 16, context: 16, dropout: 0.2}\n"
            "data: {path: text, loaderThreads: 2}\n"
            "optimizer: {name: adamw, learningRate: 0.001, clipNorm: 0.5}\n"
-           "train: {epochs: 2, batchSize: 8, accumulate: 2, logSamples: true}\n"
+           "train: {epochs: 2, batchSize: 8, accumulate: 2, logSamples: true, logHashes: true}\n"
+           "checkpoint: {everySteps: 3}\n",
+           0, 0},
+          {"HalfPrecision",
+           "model: {name: gpt, layers: 1, heads: 2, width: 16, context: 16, dropout: 0.2}\n"
+           "data: {path: text}\n"
+           "optimizer: {name: adamw, learningRate: 0.001, sharded: true}\n"
+           "train: {epochs: 2, batchSize: 8, precision: float16, lossScale: 1.0e+8,\n"
+           "        logSamples: true, logHashes: true}\n"
            "checkpoint: {everySteps: 3}\n",
            0, 0}};
+}
+
+// Each step that these ranks did, also of a run that was cut off, gave the parameters that it gave
+// in the whole run. A line that the kill has cut off is no hash.
+void ExpectHashes(Job& job, const std::map<int, std::string>& wanted) {
+  for (int rank = 0; rank < 2; ++rank) {
+    for (const auto& [step, hash] : Hashes(job.rank(rank).log())) {
+      ASSERT_EQ(hash, wanted.at(step)) << "rank " << rank << " step " << step << job.logs();
+    }
+  }
+}
+
+// From the loss of a rank to the end of the other.
+constexpr std::chrono::seconds kNoticed(10);
+
+// Starts the job, from its checkpoint if that is of before the step, kills a rank there, and says
+// whether the kill came in time.
+bool KillAt(Job& job, int step, int rank) {
+  if (const auto found = checkpoint::CheckpointFolder(job.checkpoints(), 2).List();
+      !found.empty() && found.front().step >= step) {
+    fs::remove_all(job.checkpoints());
+  }
+  job.Start();
+  EXPECT_TRUE(job.rank(rank).WaitFor("hash step=" + std::to_string(step) + " ")) << job.logs();
+  job.rank(rank).Signal(SIGKILL);
+  const auto codes = job.Wait(kNoticed);
+  const int survivor = codes[static_cast<size_t>(1 - rank)];
+  EXPECT_TRUE(survivor == 69 || survivor == 0) << survivor << job.logs();
+  return codes[static_cast<size_t>(rank)] == 128 + SIGKILL;
 }
 
 class Killed : public testing::TestWithParam<Scene> {};
@@ -102,7 +140,7 @@ class Killed : public testing::TestWithParam<Scene> {};
 TEST_P(Killed, AtRandomStepsIsTheRunThatWasNot) {
   const Scene& scene = GetParam();
   const int seed = FromEnvironment("DDP_TEST_SEED", 1);
-  const int kills = FromEnvironment("DDP_TEST_KILLS", 3);
+  const int kills = FromEnvironment("DDP_TEST_KILLS", 20);
   SCOPED_TRACE("DDP_TEST_SEED=" + std::to_string(seed));
   std::minstd_rand random(static_cast<unsigned>(seed));
   const TempFolder temp;
@@ -116,22 +154,24 @@ TEST_P(Killed, AtRandomStepsIsTheRunThatWasNot) {
   Steps wanted;
   TakeSteps(whole, 2, wanted);
   const int last = wanted.rbegin()->first;
+  const auto hashes = Hashes(whole.rank(0).log());
+  ASSERT_EQ(static_cast<int>(hashes.size()), last);
 
   Job parts(temp.path() / "parts", 2, scene.config);
   Steps steps;
-  for (int kill = 0; kill < kills; ++kill) {
+  int killed = 0;
+  for (int tries = 0; killed < kills; ++tries) {
+    ASSERT_LT(tries, 3 * kills) << "the runs end before they are killed";
     const int step = 1 + static_cast<int>(random() % static_cast<unsigned>(last - 1));
     const int rank = static_cast<int>(random() % 2);
-    parts.Start();
-    // A run that has gone past that step already ends by itself.
-    if (parts.rank(rank).WaitFor("samples step=" + std::to_string(step) + " ")) {
-      parts.rank(rank).Signal(SIGKILL);
-    }
-    parts.Wait();
+    SCOPED_TRACE("kill of rank " + std::to_string(rank) + " at step " + std::to_string(step));
+    killed += KillAt(parts, step, rank) ? 1 : 0;
+    ASSERT_NO_FATAL_FAILURE(ExpectHashes(parts, hashes));
     TakeSteps(parts, 2, steps);
   }
   parts.Start();
   ASSERT_EQ(parts.Wait(), (std::vector<int>{0, 0})) << parts.logs();
+  ASSERT_NO_FATAL_FAILURE(ExpectHashes(parts, hashes));
   TakeSteps(parts, 2, steps);
   EXPECT_EQ(steps, wanted) << "the same samples in each step";
   const auto a = Newest(whole);

@@ -64,6 +64,24 @@ TEST_P(LossOfRank, StoppedIsNoticedAtTheDeadline) {
   ExpectNames(survivor, lost);
 }
 
+// Between the first steps the ranks agree on the order of gradients, too.
+TEST_P(LossOfRank, InTheFirstStepsIsNoticedToo) {
+  const int lost = GetParam();
+  for (const int step : {1, 1, 2, 3}) {
+    SCOPED_TRACE("step " + std::to_string(step));
+    const TempFolder temp;
+    Job job(temp.path(), 2,
+            "{model: {name: mlp, hidden: 16}, train: {epochs: 1000000, batchSize: 40, logHashes: "
+            "true}}");
+    job.Start();
+    ASSERT_TRUE(job.rank(lost).WaitFor("hash step=" + std::to_string(step) + " ")) << job.logs();
+    job.rank(lost).Signal(SIGKILL);
+    Worker& survivor = job.rank(1 - lost);
+    EXPECT_EQ(survivor.Wait(kNoticed), 69) << job.logs();
+    ExpectNames(survivor, lost);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Ranks, LossOfRank, testing::Values(0, 1));
 
 TEST(LossOfRank, AFailureIsNamedByTheOthers) {

@@ -266,7 +266,7 @@ int ProgressPort(const std::string& log) {
 }
 
 std::map<int, std::string> Hashes(const std::string& log) {
-  static const std::regex kLine(R"(hash step=(\d+) parameters=([0-9a-f]+))");
+  static const std::regex kLine(R"(hash step=(\d+) parameters=([0-9a-f]{16}))");
   std::map<int, std::string> hashes;
   for (auto it = std::sregex_iterator(log.begin(), log.end(), kLine); it != std::sregex_iterator();
        ++it) {

@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "ddp/error.h"
+#include "runtime/api/random_state.h"
 #include "runtime/api/share.h"
 #include "runtime/base/log.h"
 #include "runtime/checkpoint/saver.h"
@@ -26,6 +27,8 @@ using rt::checkpoint::TensorView;
 
 // The state of an optimizer of torch::optim, as its own archive.
 constexpr const char* kTorchOptimizer = "torch.optim";
+// Before the names of what Keep was given.
+constexpr const char* kKept = "kept.";
 
 constexpr std::pair<at::ScalarType, DType> kTypes[] = {
     {at::kByte, DType::kU8},    {at::kInt, DType::kI32},       {at::kLong, DType::kI64},
@@ -135,7 +138,7 @@ void Restore(torch::optim::Optimizer& optimizer, const std::vector<NamedTensor>&
 class Checkpointer::Impl {
  public:
   Impl(const std::filesystem::path& path, const CheckpointerOptions& options)
-      : folder_(path, options.keep) {
+      : folder_(path, options.keep), random_generators_(options.random_generators) {
     RunOnRankZero([&] {
       folder_.Prepare();
       rt::checkpoint::SaverOptions saving;
@@ -158,11 +161,22 @@ class Checkpointer::Impl {
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
+  void Keep(const std::string& name, const std::vector<NamedTensor>& tensors) {
+    for (const NamedTensor& item : tensors) {
+      kept_.push_back({fmt::format("{}{}.{}", kKept, name, item.name), item.tensor});
+    }
+  }
+
   void Save(const Progress& progress, const torch::nn::Module& module,
-            const std::vector<NamedTensor>& optimizer) {
+            std::vector<NamedTensor> optimizer) {
+    rt::checkpoint::State state;
+    if (random_generators_) {
+      state = GatherRandomGenerators();
+    }
     if (!saver_) {
       return;
     }
+    optimizer.insert(optimizer.end(), kept_.begin(), kept_.end());
     std::vector<at::Tensor> hosts;
     rt::checkpoint::Position position;
     position.step = progress.step;
@@ -170,6 +184,7 @@ class Checkpointer::Impl {
     position.cursor = progress.cursor;
     position.world_size = WorldSize();
     saver_->Start({.position = position,
+                   .state = std::move(state),
                    .model = Views(StateOf(module), hosts),
                    .optimizer = Views(optimizer, hosts)});
   }
@@ -182,6 +197,7 @@ class Checkpointer::Impl {
   std::optional<Loaded> Load(const torch::nn::Module& module) {
     Loaded loaded;
     std::vector<NamedTensor> model;
+    rt::checkpoint::State state;
     const std::string mine = RunOnRankZero([&] {
       const auto found = folder_.LoadNewest();
       if (!found) {
@@ -189,6 +205,7 @@ class Checkpointer::Impl {
       }
       model = Tensors(found->model);
       loaded.optimizer = Tensors(found->optimizer);
+      state = found->state;
       return fmt::format("{} {} {} {}", found->position.step, found->position.epoch,
                          found->position.cursor, found->path.string());
     });
@@ -199,6 +216,10 @@ class Checkpointer::Impl {
     std::getline(said >> std::ws, loaded.where);
     rt::CopyPieces(ShareTensors(model, /*root=*/0), StateOf(module), loaded.where);
     loaded.optimizer = ShareTensors(loaded.optimizer, /*root=*/0);
+    RestoreKept(loaded);
+    if (random_generators_) {
+      RestoreRandomGenerators(state);
+    }
     return loaded;
   }
 
@@ -210,13 +231,30 @@ class Checkpointer::Impl {
   }
 
  private:
+  // Takes what is not the optimizer's out of `loaded`.
+  void RestoreKept(Loaded& loaded) const {
+    std::vector<NamedTensor> kept;
+    std::vector<NamedTensor> rest;
+    for (NamedTensor& item : loaded.optimizer) {
+      (item.name.starts_with(kKept) ? kept : rest).push_back(std::move(item));
+    }
+    loaded.optimizer = std::move(rest);
+    rt::CopyPieces(kept, kept_, loaded.where);
+  }
+
   rt::checkpoint::CheckpointFolder folder_;
+  const bool random_generators_;
+  std::vector<NamedTensor> kept_;
   std::optional<rt::checkpoint::Saver> saver_;  // of rank 0
 };
 
 Checkpointer::Checkpointer(const std::filesystem::path& folder, const CheckpointerOptions& options)
     : impl_(std::make_unique<Impl>(folder, options)) {}
 Checkpointer::~Checkpointer() = default;
+
+void Checkpointer::Keep(const std::string& name, const std::vector<rt::NamedTensor>& tensors) {
+  impl_->Keep(name, tensors);
+}
 
 void Checkpointer::Save(const Progress& progress, const torch::nn::Module& module) {
   impl_->Save(progress, module, {});

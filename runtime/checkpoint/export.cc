@@ -46,9 +46,7 @@ void Write(const fs::path& path, std::span<const TensorView> tensors) {
 }
 
 // Of what to go on with training, nothing belongs there.
-bool OnlyForTraining(const std::string& name) {
-  return name.starts_with("rng.") || name == "lossScaler";
-}
+bool OnlyForTraining(const std::string& name) { return name.starts_with("rng."); }
 
 void WriteConfig(const fs::path& path, const Loaded& loaded) {
   nlohmann::ordered_json state = nlohmann::ordered_json::object();

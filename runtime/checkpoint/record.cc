@@ -14,6 +14,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int kFormat = 2;
+constexpr int kFormatWithoutState = 1;  // else the same
 
 // Keys are sorted and numbers written in one way, so equal records give equal text.
 std::string ChecksumOf(const json& body) {
@@ -64,9 +65,12 @@ Record ParseRecord(std::string_view text) {
     if (document.at("xxh3").get<std::string>() != ChecksumOf(body)) {
       throw Error(ExitCode::kData, "its checksum does not fit its content");
     }
-    if (const int format = body.at("format").get<int>(); format != kFormat) {
+    const int format = body.at("format").get<int>();
+    if (format != kFormat && format != kFormatWithoutState) {
       throw Error(ExitCode::kData,
-                  fmt::format("it has format {}, this program knows {}", format, kFormat));
+                  fmt::format("it has format {}, and this program knows {} and {}: use the version "
+                              "of it that saved the checkpoint, or a newer one",
+                              format, kFormatWithoutState, kFormat));
     }
     Record record;
     record.position = {.step = body.at("step").get<int64_t>(),
@@ -76,7 +80,9 @@ Record ParseRecord(std::string_view text) {
                        .world_size = body.at("worldSize").get<int>(),
                        .learning_rate = body.at("schedule").at("learningRate").get<double>(),
                        .config_hash = body.at("configHash").get<std::string>()};
-    record.state = body.at("state").get<State>();
+    if (format != kFormatWithoutState) {
+      record.state = body.at("state").get<State>();
+    }
     for (const json& file : body.at("files")) {
       record.files.push_back({.name = PlainName(file.at("name")),
                               .bytes = file.at("bytes").get<uint64_t>(),

@@ -11,9 +11,9 @@
 
 namespace ddp::rt::checkpoint {
 
-// Where in the run: enough, together with the config, to go on bit for bit. Random choices (order
-// of samples, distortions) are functions of seed, epoch and sample, so seed, epoch and cursor are
-// their state.
+// Where in the run: enough, together with the config, to go on bit for bit. The random choices of
+// ddp-worker (order of samples, distortions, dropout) are functions of seed, epoch, step and
+// sample, so what is here is their state.
 struct Position {
   int64_t step = 0;    // optimizer steps done
   int64_t epoch = 0;   // of the next step
@@ -34,8 +34,8 @@ struct FileEntry {
   bool operator==(const FileEntry&) const = default;
 };
 
-// Texts that only whoever trains understands, by name: state of random generators and of the loss
-// scaler, the vocabulary of the data. UTF-8.
+// Texts that only whoever trains understands, by name, in UTF-8: "data.vocabulary" of text, and
+// "rng.RANK", the random generators of programs that use the C++ API.
 using State = std::map<std::string, std::string>;
 
 struct Record {

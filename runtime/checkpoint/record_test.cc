@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <span>
+
 #include "runtime/base/error.h"
+#include "runtime/checkpoint/file.h"
 
 namespace ddp::rt::checkpoint {
 namespace {
@@ -31,6 +34,31 @@ TEST(Record, ANameThatLeadsElsewhereIsRefused) {
     Record record = Sample();
     record.files[0].name = name;
     EXPECT_THROW(ParseRecord(FormatRecord(record)), Error) << name;
+  }
+}
+
+// As the first version wrote them: without state.
+TEST(Record, AnOlderFormatIsReadAndANewerOneRefused) {
+  const auto document = [](int format) {
+    const std::string body =
+        R"({"configHash":"c0ffee","epoch":1,"files":[],"format":)" + std::to_string(format) +
+        R"(,"sampler":{"cursor":64,"seed":1},"schedule":{"learningRate":0.5},"step":120,)"
+        R"("worldSize":2})";
+    return R"({"checkpoint":)" + body + R"(,"xxh3":")" +
+           ToHex(Checksum(std::as_bytes(std::span(body)))) + "\"}";
+  };
+  const Record read = ParseRecord(document(1));
+  EXPECT_EQ(read.position.step, 120);
+  EXPECT_EQ(read.position.cursor, 64);
+  EXPECT_TRUE(read.state.empty());
+  try {
+    ParseRecord(document(3));
+    ADD_FAILURE() << "read";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::kData);
+    EXPECT_NE(std::string(e.what()).find("it has format 3, and this program knows 1 and 2: use "),
+              std::string::npos)
+        << e.what();
   }
 }
 

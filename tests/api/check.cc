@@ -9,6 +9,9 @@
 
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <functional>
 #include <limits>
 #include <map>
@@ -225,6 +228,80 @@ void Overflow() {
   ddp::DestroyProcessGroup();
 }
 
+// Dropout from the default generator, a loss scaler that has moved, an optimizer with state.
+class Trained {
+ public:
+  explicit Trained(const std::string& folder, std::uint64_t seed)
+      : net_(MakeNet(seed)),
+        model_(net_),
+        optimizer_({.kind = ddp::OptimizerOptions::Kind::kAdamW}, *net_),
+        scaler_(model_, {.growth_interval = 2}),
+        checkpoints_(folder) {
+    checkpoints_.Keep("scaler", scaler_.state());
+    torch::manual_seed(seed + static_cast<std::uint64_t>(ddp::Rank()));
+  }
+  // The hash of the parameters after steps begin + 1 to end.
+  std::uint64_t Steps(int begin, int end, const at::Tensor& batch) {
+    for (int step = begin; step < end; ++step) {
+      model_.ZeroGrad();
+      const at::Tensor kept = torch::dropout(Mine(batch), 0.3, /*train=*/true);
+      scaler_.Scale(LossOf(model_(kept))).backward();
+      scaler_.Step(model_, optimizer_, 0.01);
+      scaler_.Update();
+    }
+    return model_.ParameterHash();
+  }
+  void Save(int step) {
+    checkpoints_.Save({.step = step}, *net_, optimizer_);
+    checkpoints_.Wait();
+  }
+  std::int64_t Load() { return checkpoints_.Load(*net_, optimizer_).value().step; }
+  double scale() const { return scaler_.scale(); }
+
+ private:
+  std::shared_ptr<Net> net_;
+  ddp::DistributedDataParallel<std::shared_ptr<Net>> model_;
+  ddp::FusedOptimizer optimizer_;
+  ddp::GradScaler scaler_;
+  ddp::Checkpointer checkpoints_;
+};
+
+// A run that goes on from a checkpoint, in an object of another seed, is the one that went on.
+void Resume() {
+  ddp::InitProcessGroup(Quick());
+  char name[] = "/tmp/ddp-api-check.XXXXXX";
+  const at::Tensor folder = torch::zeros({sizeof(name)}, torch::kByte);
+  if (ddp::Rank() == 0) {
+    Check(mkdtemp(name) != nullptr, "a temporary folder");
+    std::memcpy(folder.mutable_data_ptr(), name, sizeof(name));
+  }
+  ddp::Broadcast(folder);
+  const std::string path = static_cast<const char*>(folder.const_data_ptr());
+  const at::Tensor batch = Inputs(12);
+  std::uint64_t wanted = 0;
+  double scale = 0;
+  {
+    Trained whole(path, 1);
+    whole.Steps(0, 7, batch);
+    whole.Save(7);
+    wanted = whole.Steps(7, 15, batch);
+    scale = whole.scale();
+  }
+  {
+    Trained other(path, 5);
+    const std::uint64_t unlike = other.Steps(0, 2, batch);
+    Check(other.Load() == 7, "the step that was saved");
+    Check(other.Steps(7, 15, batch) == wanted, "the same parameters, to the bit");
+    Check(other.scale() == scale && scale != 65536, "the same scale");
+    Check(unlike != wanted, "and not by chance");
+  }
+  ddp::Barrier("compared");
+  if (ddp::Rank() == 0) {
+    std::filesystem::remove_all(path);
+  }
+  ddp::DestroyProcessGroup();
+}
+
 void Seeds() {
   std::set<std::uint64_t> seeds;
   for (int epoch = 0; epoch < 20; ++epoch) {
@@ -244,7 +321,7 @@ int main(int argc, char** argv) {
   const std::map<std::string, std::function<void()>> cases = {
       {"collectives", Collectives}, {"equality", Equality}, {"leave", LeaveWithoutDestroy},
       {"unused", Unused},           {"uneven", Uneven},     {"swapped", Swapped},
-      {"overflow", Overflow},       {"seeds", Seeds},
+      {"overflow", Overflow},       {"resume", Resume},     {"seeds", Seeds},
   };
   const auto found = cases.find(argc == 2 ? argv[1] : "");
   if (found == cases.end()) {

@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "ddp/optimizer.h"
 
@@ -28,6 +30,10 @@ struct Progress {
 struct CheckpointerOptions {
   int keep = 2;                                                  // the newest so many; at least one
   std::chrono::milliseconds timeout = std::chrono::minutes(10);  // for one save
+  // Save also saves each rank's default random generators (torch::manual_seed's, of the CPU and of
+  // its GPU), and Load sets them: dropout goes on as it would have. A rank that the run that saved
+  // did not have keeps its own.
+  bool random_generators = true;
 };
 
 // All methods are collective calls. Files are `<folder>/step-000000000120/model.safetensors` (names
@@ -42,6 +48,11 @@ class Checkpointer {
   ~Checkpointer();
   Checkpointer(const Checkpointer&) = delete;
   Checkpointer& operator=(const Checkpointer&) = delete;
+
+  // More tensors for every Save, and to be restored in place by every Load: Keep("scaler",
+  // scaler.state()) of a GradScaler, say. Equal on all ranks: rank 0's are saved. Before the first
+  // Load. They may live on any device.
+  void Keep(const std::string& name, const std::vector<rt::NamedTensor>& tensors);
 
   // Copies what is to be saved and returns; rank 0 writes meanwhile. A second Save waits for the
   // first. Throws the failure of an earlier save. Of a ZeroOptimizer rank 0 gathers all parts.

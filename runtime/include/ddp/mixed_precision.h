@@ -62,7 +62,7 @@ class GradScaler {
 
   double scale() const { return scaler_.scale(); }
   std::int64_t skipped_steps() const { return scaler_.skipped_steps(); }
-  // To save, and to restore in place.
+  // For Checkpointer::Keep.
   std::vector<rt::NamedTensor> state() const { return scaler_.state(); }
 
  private:

@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 #include <openssl/evp.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 
 #include "operator/json/json.h"
+#include "operator/kube/exec_token.h"
 
 namespace ddp::kube {
 namespace {
@@ -29,7 +31,6 @@ constexpr Unsupported kClusterUnsupported[] = {
     {"tls-server-name", "the certificate must name the host in 'server'"},
 };
 constexpr Unsupported kUserUnsupported[] = {
-    {"exec", "exec plugins are not supported: use a token, a tokenFile or client certificates"},
     {"auth-provider", "auth providers are not supported: use a token or client certificates"},
     {"username", "passwords are not supported: use a token or client certificates"},
     {"as", "impersonation is not supported"},
@@ -84,7 +85,7 @@ class Kubeconfig {
       if (!user) {
         return user.error();
       }
-      if (auto done = LoadUser(**user, config); !done) {
+      if (auto done = LoadUser(**user, **cluster, config); !done) {
         return done.error();
       }
     }
@@ -133,7 +134,7 @@ class Kubeconfig {
     return LoadPem(cluster, "certificate-authority", config.ca);
   }
 
-  Result<base::Done> LoadUser(const Json& user, ClusterConfig& config) const {
+  Result<base::Done> LoadUser(const Json& user, const Json& cluster, ClusterConfig& config) const {
     if (auto done = Refuse(user, kUserUnsupported); !done) {
       return done;
     }
@@ -155,8 +156,54 @@ class Kubeconfig {
       config.token = std::make_shared<TokenFile>(Resolve(token_file));
     } else if (!token.empty()) {
       config.token = std::make_shared<StaticToken>(token);
+    } else if (const Json* plugin = json::Find(user, {"exec"}); plugin != nullptr) {
+      return LoadPlugin(*plugin, cluster, config);
     }
     return base::Done{};
+  }
+
+  // Nothing is run here: the program is asked when the first request goes out.
+  Result<base::Done> LoadPlugin(const Json& plugin, const Json& cluster,
+                                ClusterConfig& config) const {
+    ExecToken::Options options;
+    options.api_version = json::GetString(plugin, {"apiVersion"});
+    if (options.api_version != "client.authentication.k8s.io/v1" &&
+        options.api_version != "client.authentication.k8s.io/v1beta1") {
+      return Bad("exec.apiVersion", "must be client.authentication.k8s.io/v1 or v1beta1");
+    }
+    const std::string program = json::GetString(plugin, {"command"});
+    if (program.empty()) {
+      return Bad("exec.command", "is missing: the program that gets the token");
+    }
+    // A path counts from the file, as in kubectl; a bare name is looked for in $PATH.
+    options.command = {program.find('/') == std::string::npos ? program : Resolve(program)};
+    for (const Json& word : ListAt(plugin, "args")) {
+      if (!word.is_string()) {
+        return Bad("exec.args", "must be a list of texts");
+      }
+      options.command.push_back(word.get<std::string>());
+    }
+    for (const Json& variable : ListAt(plugin, "env")) {
+      options.environment.emplace_back(json::GetString(variable, {"name"}),
+                                       json::GetString(variable, {"value"}));
+    }
+    options.interactive =
+        json::GetString(plugin, {"interactiveMode"}, "IfAvailable") != "Never" && isatty(0) == 1;
+    if (json::GetBool(plugin, {"provideClusterInfo"})) {
+      options.cluster = {{"server", config.server}};
+      if (const Json* ca = json::Find(cluster, {"certificate-authority-data"}); ca != nullptr) {
+        options.cluster["certificate-authority-data"] = *ca;
+      }
+    }
+    options.install_hint = json::GetString(plugin, {"installHint"});
+    config.token = std::make_shared<ExecToken>(std::move(options));
+    return base::Done{};
+  }
+
+  static const Json& ListAt(const Json& object, const char* key) {
+    static const Json none = Json::array();
+    const Json* list = json::Find(object, {key});
+    return list != nullptr && list->is_array() ? *list : none;
   }
 
   Result<base::Done> LoadPem(const Json& object, const std::string& key, Pem& pem) const {

@@ -26,8 +26,8 @@ struct ClusterConfig {
 };
 
 // A context of a kubeconfig, "" for its current one. Errors name the file and the key. What is not
-// supported is refused with a sentence, never ignored: exec and auth-provider plugins,
-// user/password, insecure-skip-tls-verify, proxy-url, tls-server-name, impersonation.
+// supported is refused with a sentence, never ignored: auth-provider plugins, user/password,
+// insecure-skip-tls-verify, proxy-url, tls-server-name, impersonation.
 base::Result<ClusterConfig> LoadKubeconfig(const std::string& path,
                                            const std::string& context = "");
 // The same from text; `path` is what errors name and relative file names start from.

@@ -88,7 +88,11 @@ TEST_F(Files, RefusesWithFileAndKey) {
     const char* key;
   };
   const Row rows[] = {
-      {"{server: 'http://h'}", "{exec: {command: aws}}", "exec plugins are not supported"},
+      {"{server: 'http://h'}", "{exec: {command: aws}}", "exec.apiVersion"},
+      {"{server: 'http://h'}", "{exec: {apiVersion: client.authentication.k8s.io/v1}}",
+       "exec.command"},
+      {"{server: 'http://h'}",
+       "{exec: {apiVersion: client.authentication.k8s.io/v1, command: c, args: [1]}}", "exec.args"},
       {"{server: 'http://h'}", "{auth-provider: {name: gcp}}", "auth-provider"},
       {"{server: 'http://h'}", "{username: u, password: p}", "username"},
       {"{server: 'http://h'}", "{client-key-data: LS0tLS1CRUdJTiBL}", "client-certificate"},

@@ -10,6 +10,7 @@
 
 #include "operator/api/names.h"
 #include "operator/api/validate.h"
+#include "operator/base/backoff.h"
 #include "operator/cli/commands.h"
 #include "operator/cli/exit_codes.h"
 #include "operator/cli/log_lines.h"
@@ -22,7 +23,10 @@ namespace {
 using json::Json;
 
 constexpr size_t kMaxFollowed = 64;  // ranks at once, each a connection
-constexpr int kMaxBreaks = 10;       // in a row, of one connection
+// An API server that restarts, or a node that is away for a moment, is waited for.
+constexpr std::chrono::seconds kPatience{60};
+constexpr std::chrono::milliseconds kShortestPause{100};
+constexpr std::chrono::seconds kLongestPause{2};
 constexpr std::chrono::seconds kForever{std::chrono::hours(24 * 365)};
 
 struct LogSource {
@@ -61,6 +65,27 @@ void WriteOut(std::string_view text) {
     text.remove_prefix(size > 0 ? static_cast<size_t>(size) : 0);
   }
 }
+
+// Whether an error may be over in a moment.
+bool MayPass(const kube::ApiError& error) {
+  constexpr int kServersOwnFault = 500;
+  return error.http == 0 || error.http >= kServersOwnFault ||
+         error.code == base::ErrorCode::kTooManyRequests;
+}
+
+// Counts tries in a row, and pauses between them.
+class Patience {
+ public:
+  void Renew() { *this = Patience(); }
+  bool over() const { return std::chrono::steady_clock::now() - since_ > kPatience; }
+  void Pause() {
+    std::this_thread::sleep_for(base::ExponentialDelay(++tries_, kShortestPause, kLongestPause));
+  }
+
+ private:
+  std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
+  int tries_ = 0;
+};
 
 class LogCommand {
  public:
@@ -102,9 +127,24 @@ class LogCommand {
     return kExitOk;
   }
 
+  // While a log is followed the cluster may be away for a moment.
+  template <typename Ask>
+  static auto Patiently(const Ask& ask) {
+    Patience patience;
+    auto answer = ask();
+    while (!answer && answer.error().exit_code == kExitUnavailable && !patience.over()) {
+      patience.Pause();
+      answer = ask();
+    }
+    return answer;
+  }
+  Cluster::Result<JobObject> Wait(const std::function<bool(const api::DDPJob&)>& done) {
+    return Patiently([&] { return cluster_.WaitFor(options_.job, kForever, done); });
+  }
+
   int Follow(api::DDPJob job) {
     while (true) {
-      auto running = cluster_.WaitFor(options_.job, kForever, [&](const api::DDPJob& now) {
+      auto running = Wait([&](const api::DDPJob& now) {
         return now.status.phase == api::Phase::kRunning || now.status.finished() ||
                (options_.attempt && now.status.attempt > *options_.attempt);
       });
@@ -112,7 +152,7 @@ class LogCommand {
         return Report(running.error());
       }
       job = running->job;
-      auto sources = Sources(job, options_.attempt);
+      auto sources = Patiently([&] { return Sources(job, options_.attempt); });
       if (!sources) {
         return Report(sources.error());
       }
@@ -123,7 +163,7 @@ class LogCommand {
       if (options_.attempt) {
         return kExitOk;
       }
-      auto next = cluster_.WaitFor(options_.job, kForever, [&](const api::DDPJob& now) {
+      auto next = Wait([&](const api::DDPJob& now) {
         return now.status.finished() || now.status.attempt > job.status.attempt;
       });
       if (!next) {
@@ -176,6 +216,17 @@ class LogCommand {
     }
   }
 
+  // Whether more may come of a log that has ended: an API server that stops ends it too.
+  bool MayGoOn(const LogSource& source) {
+    static const kube::Resource pods{"", "v1", "pods", "Pod"};
+    const auto pod = cluster_.client().Get(pods, cluster_.name_space(), source.pod);
+    if (!pod) {
+      return MayPass(pod.error());
+    }
+    const auto record = job::ReadPod(*pod);
+    return record && !record->terminated() && !record->exit_code && !record->deletion_time;
+  }
+
   // Until the log's end. A connection that breaks while a log is followed is made again.
   std::optional<CliError> Stream(const LogSource& source) {
     LogLines lines(replicas_.size() > 1 ? fmt::format("[{}] ", source.replica) : "",
@@ -189,19 +240,22 @@ class LogCommand {
     wanted.follow = options_.follow;
     wanted.timestamps = options_.follow || options_.timestamps;
     wanted.tail_lines = options_.tail;
-    for (int breaks = 0;;) {
+    for (Patience patience;;) {
       const std::string before = lines.last_time();
       const auto read = cluster_.client().ReadLog(cluster_.name_space(), source.pod, wanted, {},
                                                   [&lines](std::string_view bytes) {
                                                     lines.Feed(bytes);
                                                     return true;
                                                   });
-      if (read) {
+      if (lines.last_time() != before) {
+        patience.Renew();
+      }
+      const bool again = options_.follow && !patience.over();
+      if (read && !(again && MayGoOn(source))) {
         lines.End();
         return std::nullopt;
       }
-      breaks = lines.last_time() == before ? breaks + 1 : 1;
-      if (!options_.follow || read.error().http != 0 || breaks > kMaxBreaks) {
+      if (!read && !(again && MayPass(read.error()))) {
         CliError error = cluster_.Explain(read.error());
         error.lines.front() = fmt::format("{}: {}", source.pod, error.lines.front());
         return error;
@@ -211,6 +265,7 @@ class LogCommand {
         wanted.since_time = lines.last_time();
         wanted.tail_lines.reset();
       }
+      patience.Pause();
     }
   }
 

@@ -33,6 +33,39 @@ class CliTest : public Scenario {
     return words;
   }
   Said Cli(const std::vector<std::string>& words) const { return RunProgram(Command(words)); }
+  // The API server asks the node's kubelet for logs: here `tell`, by the path of the question.
+  class LogServer {
+   public:
+    LogServer(CliTest& test, const std::function<std::string(const std::string&)>& tell)
+        : admin_(test.admin_) {
+      const std::string pki = test.cluster_.AdminKubeconfig();
+      const std::string folder = pki.substr(0, pki.rfind('/')) + "/pki/";
+      controller::HttpServer::Options serving;
+      serving.tls.emplace(
+          controller::HttpServer::Tls{folder + "apiserver.crt", folder + "apiserver.key"});
+      auto server = controller::HttpServer::Start(serving, [tell](const auto& question) {
+        return controller::HttpAnswer{200, "text/plain", tell(std::string(question.path)), false};
+      });
+      EXPECT_TRUE(server) << server.error().message;
+      server_ = *std::move(server);
+      const Json endpoint = {{"kubeletEndpoint", {{"Port", server_->port()}}}};
+      const Json address = {{"type", "InternalIP"}, {"address", "127.0.0.1"}};
+      (void)admin_.Create(
+          kNodes, "", {{"apiVersion", "v1"}, {"kind", "Node"}, {"metadata", {{"name", "node-0"}}}});
+      EXPECT_TRUE(admin_.Patch(
+          kNodes, "", "node-0", kube::PatchType::kMerge,
+          {{"status", {{"addresses", {address}}, {"daemonEndpoints", endpoint}}}}, "status"));
+    }
+    LogServer(const LogServer&) = delete;
+    LogServer& operator=(const LogServer&) = delete;
+    ~LogServer() { (void)admin_.Delete(kNodes, "", "node-0"); }
+
+   private:
+    const kube::Resource kNodes{"", "v1", "nodes", "Node"};
+    kube::Client& admin_;
+    std::unique_ptr<controller::HttpServer> server_;
+  };
+
   OperatorProcess operator_{cluster_.OperatorKubeconfig()};
 };
 
@@ -135,26 +168,10 @@ TEST_F(CliTest, SuspendsResumesAndRestarts) {
   ExpectNoPodMadeTwice();
 }
 
-// The API server asks the node's kubelet for logs: here one that tells who was asked for.
 TEST_F(CliTest, LogsAreThoseOfTheRanksThatAreWanted) {
-  const std::string pki = cluster_.AdminKubeconfig();
-  const std::string folder = pki.substr(0, pki.rfind('/')) + "/pki/";
-  controller::HttpServer::Options serving;
-  serving.tls.emplace(
-      controller::HttpServer::Tls{folder + "apiserver.crt", folder + "apiserver.key"});
-  auto kubelet = controller::HttpServer::Start(serving, [](const auto& question) {
-    const std::string path(question.path);
-    return controller::HttpAnswer{
-        200, "text/plain", "this is " + path.substr(path.find("train")) + "\nand more\n", false};
+  const LogServer kubelet(*this, [](const std::string& path) {
+    return "this is " + path.substr(path.find("train")) + "\nand more\n";
   });
-  ASSERT_TRUE(kubelet) << kubelet.error().message;
-  const kube::Resource nodes{"", "v1", "nodes", "Node"};
-  (void)admin_.Create(nodes, "",
-                      {{"apiVersion", "v1"}, {"kind", "Node"}, {"metadata", {{"name", "node-0"}}}});
-  const Json status = {{"addresses", {{{"type", "InternalIP"}, {"address", "127.0.0.1"}}}},
-                       {"daemonEndpoints", {{"kubeletEndpoint", {{"Port", (*kubelet)->port()}}}}}};
-  ASSERT_TRUE(
-      admin_.Patch(nodes, "", "node-0", kube::PatchType::kMerge, {{"status", status}}, "status"));
   Create(Job(3));
   WaitForRunningAttempt(1, 3);
   Said said = Cli({"logs", "train"});
@@ -167,7 +184,29 @@ TEST_F(CliTest, LogsAreThoseOfTheRanksThatAreWanted) {
   said = Cli({"logs", "train", "--rank", "all", "--attempt", "7"});
   EXPECT_EQ(said.code, cli::kExitNoInput);
   EXPECT_THAT(said.text, HasSubstr("no pod of attempt 7 is left"));
-  (void)admin_.Delete(nodes, "", "node-0");
+}
+
+// The kubelet has one more line each time it is asked; the pod runs on, so the log goes on.
+TEST_F(CliTest, AFollowedLogSurvivesARestartOfTheApiServer) {
+  std::atomic<int> asked{0};
+  const LogServer kubelet(*this, [&asked](const std::string& /*path*/) {
+    const int now = ++asked;
+    return fmt::format("2026-01-01T00:{:02}:{:02}.000000000Z line {}\n", now / 60, now % 60, now);
+  });
+  Create(Job(1));
+  WaitForRunningAttempt(1, 1);
+  const std::string log = cluster_.FileName("followed");
+  Process follower(Command({"logs", "train", "-f"}), log);
+  const auto has_line = [&log](int number) {
+    return ReadFile(log).find(fmt::format("line {}\n", number)) != std::string::npos;
+  };
+  ASSERT_TRUE(Eventually(kLongest, [&] { return has_line(2); })) << ReadFile(log);
+  cluster_.RestartApiServer();
+  const int before = asked;
+  EXPECT_TRUE(Eventually(kLongest, [&] { return has_line(before + 2); })) << ReadFile(log);
+  EndAll(1, 1, 0);
+  EXPECT_EQ(follower.Wait(kLongest), cli::kExitOk) << ReadFile(log);
+  EXPECT_FALSE(has_line(asked + 1));
 }
 
 TEST_F(CliTest, KubectlFindsThePluginAndItsCompletions) {

@@ -111,6 +111,7 @@ nightly:  ## everything that takes long: clang-tidy on all files, sanitizers, fu
 	@$(MAKE) fuzz soak MINUTES=$(or $(MINUTES),60)
 	@$(FETCH) peer
 	@tests/nightly/pytorch_sample.sh $(BUILD)
+	@tests/queue/kueue_test.sh $(BUILD)/bin/ddp-operator
 
 cuda:  ## compile and link the CUDA build; its tests run where there is a GPU, and are skipped visibly elsewhere
 	@$(MAKE) deps

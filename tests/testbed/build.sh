@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds a program of the test bed, once, and prints where it is.
-#   build.sh kube|coredns|helm|helm-docs|dashboard-check|crd-reference
+#   build.sh kube|coredns|helm|helm-docs|dashboard-check|crd-reference|kueue
 #   build.sh prometheus-crds      only fetches: prints the folder with the resources of Prometheus' operator
+#   build.sh kueue-manifests      the same with those of Kueue: crd/ and webhook/
 # It lies in $DDP_CACHE/bin/<name>-<hash>/, the hash covering its sources and the Go version: what is built
 # already is only looked up (20 ms). Go's own caches are kept beside it, so a new version recompiles only
 # what changed. Callers that come meanwhile wait for the one that builds.
@@ -27,6 +28,14 @@ case $name in
   kube) flags+=" -X k8s.io/component-base/version.gitVersion=$(version k8s.io/kubernetes)" ;;
   coredns | dashboard-check | crd-reference) ;;
   helm-docs) package=github.com/norwoodj/helm-docs/cmd/helm-docs ;;
+  kueue) package=sigs.k8s.io/kueue/cmd/kueue ;;
+  kueue-manifests)
+    use_go
+    cd "$HERE/kueue"
+    go mod download sigs.k8s.io/kueue
+    echo "$(go list -m -f '{{.Dir}}' sigs.k8s.io/kueue)/config/components"
+    exit
+    ;;
   prometheus-crds)
     use_go
     cd "$HERE/$name"
@@ -43,7 +52,7 @@ case $name in
     done
     ;;
   *)
-    sed -n '2,7p' "$0" >&2
+    sed -n '2,8p' "$0" >&2
     exit 64
     ;;
 esac

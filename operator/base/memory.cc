@@ -41,6 +41,7 @@ void UnmapStartupCode() {
     const auto dash = std::from_chars(line.data(), end, from, 16);
     if (dash.ec == std::errc() && std::from_chars(dash.ptr + 1, end, to, 16).ec == std::errc()) {
       // The kernel's interface takes addresses as pointers. A refusal costs memory, nothing else.
+      // NOLINTNEXTLINE(performance-no-int-to-ptr): they are read as text, there is no other way
       (void)madvise(reinterpret_cast<void*>(from), to - from, MADV_DONTNEED);
     }
   }

@@ -206,6 +206,7 @@ class LogCommand {
 
   void StreamAll(const std::vector<LogSource>& sources) {
     std::vector<std::jthread> threads;
+    threads.reserve(sources.size());
     for (const LogSource& source : sources) {
       threads.emplace_back([this, &source] {
         if (const auto trouble = Stream(source)) {

@@ -50,7 +50,7 @@ Result<std::string> DecodeBase64(const std::string& text) {
       EVP_DecodeFinal(context.get(), data + size, &tail) < 0) {
     return Error{ErrorCode::kInvalid, "is not base64"};
   }
-  out.resize(static_cast<size_t>(size + tail));
+  out.resize(static_cast<size_t>(size) + static_cast<size_t>(tail));
   return out;
 }
 
@@ -116,7 +116,9 @@ class Kubeconfig {
   Result<base::Done> Refuse(const Json& object, const Unsupported (&table)[N]) const {
     for (const Unsupported& row : table) {
       const Json* value = json::Find(object, {row.key});
-      if (value != nullptr && *value != false && *value != "") {
+      const bool unset = value == nullptr || *value == false ||
+                         (value->is_string() && value->get_ref<const std::string&>().empty());
+      if (!unset) {
         return Bad(row.key, fmt::format("cannot be used: {}", row.what));
       }
     }

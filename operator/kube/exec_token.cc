@@ -27,6 +27,7 @@ constexpr const char* kInfoVariable = "KUBERNETES_EXEC_INFO";
 // What spawning wants: pointers to texts, and a null.
 std::vector<char*> Pointers(const std::vector<std::string>& texts) {
   std::vector<char*> pointers;
+  pointers.reserve(texts.size() + 1);
   for (const std::string& text : texts) {
     pointers.push_back(const_cast<char*>(text.c_str()));  // it is copied, never written to
   }

@@ -16,11 +16,11 @@ constexpr const char* kV1 = "client.authentication.k8s.io/v1";
 // A plugin that is a shell script; each run adds a line to `runs`.
 class ExecTokenTest : public ::testing::Test {
  protected:
-  ExecTokenTest() {
+  void SetUp() override {
     char pattern[] = "/tmp/ddp-exec-XXXXXX";
     root_ = mkdtemp(pattern);
   }
-  ~ExecTokenTest() override { std::filesystem::remove_all(root_); }
+  void TearDown() override { std::filesystem::remove_all(root_); }
 
   ExecToken::Options Script(const std::string& script) const {
     ExecToken::Options options;
@@ -68,7 +68,7 @@ TEST_F(ExecTokenTest, AsksAgainShortlyBeforeTheTokensEnd) {
 }
 
 TEST_F(ExecTokenTest, TellsThePluginWhatItMayKnow) {
-  ExecToken::Options options = Script("told=$(echo \"$KUBERNETES_EXEC_INFO\" | tr -d '\"'); " +
+  ExecToken::Options options = Script(R"(told=$(echo "$KUBERNETES_EXEC_INFO" | tr -d '"'); )" +
                                       Answer(R"({"token":"'"$1 $EXTRA $told"'"})"));
   options.environment = {{"EXTRA", "more"}};
   options.cluster = {{"server", "https://h"}};
@@ -87,7 +87,7 @@ TEST_F(ExecTokenTest, APluginThatFailsGivesNoToken) {
        {absent, slow, Script("exit 3"), Script("kill -9 $$"), Script("echo no"), Script("echo {}"),
         Script(Answer(R"({"clientCertificateData":"c"})")),
         Script(Answer(R"({"token":"t","expirationTimestamp":"soon"})")),
-        Script("echo '{\"kind\":\"ExecCredential\",\"apiVersion\":\"v0\"}'")}) {
+        Script(R"(echo '{"kind":"ExecCredential","apiVersion":"v0"}')")}) {
     ExecToken token(options, clock_);
     EXPECT_EQ(token.Token(), "");
     EXPECT_FALSE(token.Refused("")) << "asking again at once would not help";

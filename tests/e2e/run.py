@@ -20,8 +20,10 @@ import time
 import traceback
 
 import chart_checks
+import fault_checks
 import operator_checks
 import pictures
+import progress_checks
 import sample_checks
 from testbed import CLUSTER, ROOT, Cluster, Failed, Report
 
@@ -35,6 +37,13 @@ CHAINS = [
         sample_checks.succeeds_and_leaves_a_checkpoint,
         sample_checks.is_collected_when_deleted,
     ],
+    [
+        progress_checks.shows_progress,
+        progress_checks.restarts_when_stalled,
+        progress_checks.is_suspended_resumed_and_restarted,
+    ],
+    [fault_checks.restarts_in_time_though_survivors_are_deaf],
+    [fault_checks.books_the_loss_of_a_node],
     [operator_checks.runs_a_foreign_image],
     [operator_checks.refuses_bad_manifests],
     [operator_checks.asked_no_more_than_it_may],

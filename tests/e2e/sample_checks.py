@@ -289,7 +289,10 @@ def operator_pod(cluster):
 
 
 def operator_is_ready(cluster, restarted=False):
-    status = operator_pod(cluster)["status"]["containerStatuses"][0]
+    statuses = operator_pod(cluster)["status"].get("containerStatuses")  # not before it has a node
+    if not statuses:
+        return False
+    status = statuses[0]
     return status["ready"] and (status["restartCount"] > 0 or not restarted)
 
 

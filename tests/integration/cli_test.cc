@@ -11,7 +11,6 @@ namespace {
 using json::Json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 struct Said {
   int code = -1;
@@ -51,17 +50,17 @@ class CliTest : public Scenario {
       const Json endpoint = {{"kubeletEndpoint", {{"Port", server_->port()}}}};
       const Json address = {{"type", "InternalIP"}, {"address", "127.0.0.1"}};
       (void)admin_.Create(
-          kNodes, "", {{"apiVersion", "v1"}, {"kind", "Node"}, {"metadata", {{"name", "node-0"}}}});
+          nodes_, "", {{"apiVersion", "v1"}, {"kind", "Node"}, {"metadata", {{"name", "node-0"}}}});
       EXPECT_TRUE(admin_.Patch(
-          kNodes, "", "node-0", kube::PatchType::kMerge,
+          nodes_, "", "node-0", kube::PatchType::kMerge,
           {{"status", {{"addresses", {address}}, {"daemonEndpoints", endpoint}}}}, "status"));
     }
     LogServer(const LogServer&) = delete;
     LogServer& operator=(const LogServer&) = delete;
-    ~LogServer() { (void)admin_.Delete(kNodes, "", "node-0"); }
+    ~LogServer() { (void)admin_.Delete(nodes_, "", "node-0"); }
 
    private:
-    const kube::Resource kNodes{"", "v1", "nodes", "Node"};
+    const kube::Resource nodes_{"", "v1", "nodes", "Node"};
     kube::Client& admin_;
     std::unique_ptr<controller::HttpServer> server_;
   };

@@ -116,7 +116,7 @@ TEST(Chaos, RequestsAndWatchesFailAtRandom) {
     OperatorProcess under_test(cluster.OperatorKubeconfig(proxy.url()));
     Stories stories = Begin(seed + told, kAtOnce);
     Tell(stories, [] {});
-    EXPECT_GT(proxy.faults(), 10);
+    EXPECT_GT(proxy.faults(), 3);  // some dozen on average
     ASSERT_TRUE(under_test.process().Running()) << under_test.Log();
     if (::testing::Test::HasFailure()) {
       std::cout << under_test.Log();

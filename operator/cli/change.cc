@@ -42,8 +42,8 @@ std::string Refuse(const api::DDPJob& job, Change change) {
   return "";
 }
 
-// A request counts when it is later than the job and the request before it. Times are whole seconds,
-// and this machine's clock may be behind the API server's: so it is made later than both.
+// A request counts when it is later than the job and the request before it. Times are whole
+// seconds, and this machine's clock may be behind the API server's: so it is made later than both.
 api::TimePoint TimeOfRequest(const api::DDPJob& job, api::TimePoint now) {
   for (const auto& earlier : {job.metadata.creation_time, job.metadata.restart_requested,
                               job.status.restart_request_time}) {

@@ -15,7 +15,7 @@ std::string MasterAddress(const Metadata& job, int attempt) {
 }
 
 size_t MaxJobNameLength(int replicas) {
-  const size_t rank_digits = fmt::formatted_size("{}", std::max(replicas - 1, 0));
+  const size_t rank_digits = fmt::formatted_size("{}", std::max(replicas, 1) - 1);
   return kMaxLabelLength - (1 + kAttemptDigits) - rank_digits - 1;
 }
 

@@ -31,6 +31,9 @@ std::optional<CachedJob> ReadJob(const Json& object) {
     cached.problems = api::Validate(cached.job);
     return cached;
   }
+  if (!object.is_object()) {
+    return std::nullopt;
+  }
   cached.problems = parsed.error();
   // The same object with the least possible spec: its metadata and status are still needed.
   Json skeleton = {{"apiVersion", api::kApiVersion},

@@ -193,6 +193,12 @@ TEST_F(ReconcilerTest, AStaleCacheMakesNoPodTwice) {
   }
 }
 
+TEST(ReadJob, WhatIsNoObjectIsNoJob) {
+  for (const Json& odd : {Json("text"), Json(3), Json::array({1}), Json(), Json::object()}) {
+    EXPECT_FALSE(ReadJob(odd)) << odd;
+  }
+}
+
 TEST_F(ReconcilerTest, ADryRunWritesNothing) {
   JobReconciler dry_run(caches_, own_writes_, executor_, events_, metrics_, {.dry_run = true},
                         clock_);

@@ -117,7 +117,7 @@ cuda:  ## compile and link the CUDA build; its tests run where there is a GPU, a
 	@$(MAKE) deps
 	@$(FETCH) cuda
 	@[ -f build/cuda/build.ninja ] || cmake --preset cuda --log-level=WARNING $(if $(filter ci,$(PRESET)),-DDDP_WERROR=ON)
-	@ninja -C build/cuda -j $(JOBS) ddp-worker runtime_comm_gpu_test runtime_comm_no_gpu_test
+	@ninja -C build/cuda -j $(JOBS) ddp-worker runtime_comm_gpu_test runtime_comm_gpu2_test runtime_comm_no_gpu_test
 	@ctest --test-dir build/cuda --output-on-failure --no-tests=error -R 'Gpu|Cuda'
 
 clean:  ## remove build/ (the cache in DDP_CACHE stays)

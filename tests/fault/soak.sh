@@ -22,10 +22,18 @@ if [ "${CHAOS:-1}" != 0 ]; then
   echo "soak: chaos held (seed $DDP_TEST_SEED, $SECONDS s)"
 fi
 
+# A save is killed at a hundred moments, where the tests of every change kill twenty.
+if [ -x "$build/bin/runtime_checkpoint_test" ]; then
+  export DDP_TEST_SEED=$RANDOM
+  DDP_TEST_SAVE_KILLS=100 nice "$build/bin/runtime_checkpoint_test" --gtest_filter='*KilledAtAnyMoment*' --gtest_brief=1 \
+    >"$log" 2>&1 || report saves
+  echo "soak: 100 killed saves held (seed $DDP_TEST_SEED)"
+fi
+
 deadline=$((SECONDS + minutes * 60)) round=0
 while [ $SECONDS -lt $deadline ]; do
   round=$((round + 1))
-  export DDP_TEST_SEED=$RANDOM DDP_TEST_KILLS=${DDP_TEST_KILLS:-20}
+  export DDP_TEST_SEED=$RANDOM
   if ! { ctest --test-dir "$build" -L '^fault$' --no-tests=error --output-on-failure &&
     nice "$build/bin/integration_test" --gtest_filter='FaultTest.*' --gtest_brief=1; } >"$log" 2>&1; then
     report "round $round"

@@ -69,6 +69,14 @@ void RankSet::Add(int rank) {
   }
 }
 
+void RankSet::Add(const RankSet& others) {
+  for (const Interval& interval : others.intervals_) {
+    for (int rank = interval.first; rank <= interval.last; ++rank) {
+      Add(rank);
+    }
+  }
+}
+
 bool RankSet::Contains(int rank) const {
   const auto at = std::partition_point(intervals_.begin(), intervals_.end(),
                                        [rank](const Interval& i) { return i.last < rank; });

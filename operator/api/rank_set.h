@@ -17,6 +17,7 @@ class RankSet {
   static base::Result<RankSet> Parse(std::string_view text);
 
   void Add(int rank);
+  void Add(const RankSet& others);
   bool Contains(int rank) const;
   int size() const;
   bool empty() const { return intervals_.empty(); }

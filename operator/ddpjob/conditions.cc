@@ -230,4 +230,15 @@ Urgency UrgencyOf(const api::Status& before, api::Status after) {
   return before == after ? Urgency::kCounts : Urgency::kNow;
 }
 
+bool AddUnwritten(const api::Status& unwritten, api::Status& status) {
+  if (unwritten.attempt != status.attempt) {
+    return false;
+  }
+  status.succeeded_ranks.Add(unwritten.succeeded_ranks);
+  if (!status.pods_created_time) {
+    status.pods_created_time = unwritten.pods_created_time;
+  }
+  return true;
+}
+
 }  // namespace ddp::job

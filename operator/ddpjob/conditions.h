@@ -23,4 +23,9 @@ std::string Sentence(const api::Failure& failure, int processes);
 
 Urgency UrgencyOf(const api::Status& before, api::Status after);
 
+// Adds to a job's status what an earlier plan found out and nobody wrote yet: a rank that is done
+// stays done though its pod goes. The status may know more by now, from a write whose answer was
+// lost. False if it is of another attempt, which those facts say nothing of.
+bool AddUnwritten(const api::Status& unwritten, api::Status& status);
+
 }  // namespace ddp::job

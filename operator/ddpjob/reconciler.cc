@@ -183,14 +183,9 @@ Outcome JobReconciler::Turn(const CachedJob& cached, Memory& memory, const std::
   return outcome;
 }
 
-// What the last plan found out and has not written yet holds for this one: a rank that is done
-// stays done though its pod goes.
 Plan JobReconciler::MakePlanFor(Observed& observed, Memory& memory) const {
   const api::Status stored = observed.job.status;
-  if (memory.unwritten && memory.unwritten->attempt == stored.attempt) {
-    observed.job.status.succeeded_ranks = memory.unwritten->succeeded_ranks;
-    observed.job.status.pods_created_time = memory.unwritten->pods_created_time;
-  } else {
+  if (memory.unwritten && !AddUnwritten(*memory.unwritten, observed.job.status)) {
     memory.unwritten.reset();
   }
   Plan plan = MakePlan(observed, clock_.Now());

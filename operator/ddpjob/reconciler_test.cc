@@ -57,8 +57,8 @@ class FakeApi : public kube::HttpTransport {
     if (path.find("/events") == std::string::npos) {
       writes.push_back(request.method + " " + path.substr(path.find("/namespaces/default/") + 20));
     }
-    if (script) {
-      if (auto answer = script(request)) {
+    if (script_) {
+      if (auto answer = script_(request)) {
         return *std::move(answer);
       }
     }
@@ -84,8 +84,13 @@ class FakeApi : public kube::HttpTransport {
     return std::exchange(writes, {});
   }
 
+  // The thread that writes events may be asking meanwhile.
+  void Follow(Script script) {
+    std::lock_guard lock(mutex);
+    script_ = std::move(script);
+  }
+
   std::mutex mutex;
-  Script script;
   Json jobs = Json::array();
   Json pods = Json::array();
   Json last_status;
@@ -113,6 +118,7 @@ class FakeApi : public kube::HttpTransport {
     return json::Dump(object);
   }
   int version_ = 0;
+  Script script_;
 };
 
 class ReconcilerTest : public ::testing::Test {
@@ -131,13 +137,13 @@ class ReconcilerTest : public ::testing::Test {
   // Answers requests of a method whose path ends so.
   void Answer(const std::string& method, const std::string& end, int status,
               const std::string& body) {
-    api_->script = [=](const kube::HttpRequest& request) -> std::optional<kube::HttpResponse> {
+    api_->Follow([=](const kube::HttpRequest& request) -> std::optional<kube::HttpResponse> {
       const std::string path = request.target.substr(0, request.target.find('?'));
       if (request.method == method && path.ends_with(end)) {
         return kube::HttpResponse{status, body, {}};
       }
       return std::nullopt;
-    };
+    });
   }
   std::string Phase() const { return json::GetString(api_->last_status, {"phase"}); }
   std::string Progressing() const {
@@ -255,7 +261,7 @@ TEST_F(ReconcilerTest, AQuotaIsReportedAndTriedAgainAfterAWhile) {
   EXPECT_THAT(Progressing(), HasSubstr("exceeded quota"));
   Turn();
   EXPECT_THAT(api_->TakeWrites(), IsEmpty());
-  api_->script = nullptr;
+  api_->Follow(nullptr);
   clock_.Advance(api::kBlockedRetry);
   Turn();
   EXPECT_THAT(api_->TakeWrites(), ElementsAre("POST pods", "POST pods"));
@@ -266,14 +272,14 @@ TEST_F(ReconcilerTest, ATakenNameThatIsOursCountsAsCreated) {
   Start(job);
   Json pod = BuildPod(job, 1, 0);
   pod["metadata"]["uid"] = "there";
-  api_->script = [pod](const kube::HttpRequest& request) -> std::optional<kube::HttpResponse> {
+  api_->Follow([pod](const kube::HttpRequest& request) -> std::optional<kube::HttpResponse> {
     if (request.target.find("/pods") == std::string::npos) {
       return std::nullopt;
     }
     return request.method == "POST"
                ? kube::HttpResponse{409, StatusBody("AlreadyExists", "exists"), {}}
                : kube::HttpResponse{200, json::Dump(pod), {}};
-  };
+  });
   Turn();
   EXPECT_THAT(api_->TakeWrites(), ElementsAre("POST pods", "GET pods/mnist-1-0", "POST services"));
   Turn();
@@ -285,7 +291,7 @@ TEST_F(ReconcilerTest, ATakenNameThatIsOursCountsAsCreated) {
 TEST_F(ReconcilerTest, ATakenNameThatIsForeignRaisesTheAttempt) {
   Start(MakeJob(1));
   const Json foreign = {{"metadata", {{"name", "mnist-1-0"}, {"uid", "x"}}}};
-  api_->script = [foreign](const kube::HttpRequest& request) -> std::optional<kube::HttpResponse> {
+  api_->Follow([foreign](const kube::HttpRequest& request) -> std::optional<kube::HttpResponse> {
     if (request.method == "POST" && request.body.find("\"mnist-1-0\"") != std::string::npos) {
       return kube::HttpResponse{409, StatusBody("AlreadyExists", "exists"), {}};
     }
@@ -293,7 +299,7 @@ TEST_F(ReconcilerTest, ATakenNameThatIsForeignRaisesTheAttempt) {
       return kube::HttpResponse{200, json::Dump(foreign), {}};
     }
     return std::nullopt;
-  };
+  });
   Turn();
   Turn();
   Turn();
@@ -306,14 +312,14 @@ TEST_F(ReconcilerTest, ATakenNameThatIsForeignRaisesTheAttempt) {
 
 TEST_F(ReconcilerTest, AForeignServiceIsAConditionAndNoPodStays) {
   Start(MakeJob(2));
-  api_->script = [](const kube::HttpRequest& request) -> std::optional<kube::HttpResponse> {
+  api_->Follow([](const kube::HttpRequest& request) -> std::optional<kube::HttpResponse> {
     if (request.target.find("/services") == std::string::npos) {
       return std::nullopt;
     }
     return request.method == "POST"
                ? kube::HttpResponse{409, StatusBody("AlreadyExists", "exists"), {}}
                : kube::HttpResponse{200, R"({"metadata":{"name":"mnist"}})", {}};
-  };
+  });
   Turn();
   Turn();
   EXPECT_THAT(Progressing(), HasSubstr("ServiceNameTaken"));
@@ -323,7 +329,7 @@ TEST_F(ReconcilerTest, AForeignServiceIsAConditionAndNoPodStays) {
   clock_.Advance(api::kBlockedRetry);
   Turn();
   EXPECT_THAT(api_->TakeWrites(), ElementsAre("GET services/mnist"));
-  api_->script = nullptr;
+  api_->Follow(nullptr);
   clock_.Advance(2 * OwnWrites::kBelievedFor);  // no watch tells here that the pods have gone
   Turn();
   EXPECT_THAT(api_->TakeWrites(), ElementsAre("GET services/mnist", "PUT ddpjobs/mnist/status",

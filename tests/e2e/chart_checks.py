@@ -92,8 +92,8 @@ def phase(cluster, name):
 
 def step(cluster, name):
     """How far rank 0 is, as itself tells."""
-    job_ = cluster.get("ddp", name, TEAM)
-    pod = cluster.get("pod", f"{name}-{job_['status']['attempt']}-0", TEAM) or {}
+    attempt = (cluster.get("ddp", name, TEAM) or {}).get("status", {}).get("attempt")
+    pod = cluster.get("pod", f"{name}-{attempt}-0", TEAM) or {}
     address = pod.get("status", {}).get("podIP")
     return cluster.fetch(f"http://{address}:9410/progress")["step"] if address else None
 
@@ -143,7 +143,7 @@ def runs_the_samples(cluster, report, context):
         )
         cluster.kubectl("delete", "ddp", name)
     cluster.kubectl("apply", "-f", samples / "gang.yaml")  # this cluster serves no PodGroups
-    cluster.wait("the job to say so", 30, lambda: "podgroups" in str(cluster.get("ddp", "gang")["status"]))  # fmt: skip
+    cluster.wait("the job to say so", 30, lambda: "podgroups" in str(cluster.get("ddp", "gang").get("status")))  # fmt: skip
     report.check("a gang without PodGroups says why it waits", True)
     cluster.kubectl("delete", "ddp", "gang")
     status, said = cluster.kubectl("apply", "-f", samples / "policy.yaml", check=False)
@@ -234,7 +234,7 @@ def upgrades_with_a_job_running(cluster, report, context):
     before, at = pods(cluster, "watched"), step(cluster, "watched")
     helm(cluster, "upgrade", RELEASE, CHART, "--set", "replicas=1,commonLabels.team=other", "--wait", "--timeout", "90s", timeout=120)  # fmt: skip
     cluster.wait("a new leader", 60, lambda: leaders(cluster))
-    cluster.wait("training to go on", 30, lambda: step(cluster, "watched") > at)
+    cluster.wait("training to go on", 30, lambda: (step(cluster, "watched") or 0) > at)
     report.equal("the same pods train on", pods(cluster, "watched"), before)
 
 
@@ -243,7 +243,7 @@ def uninstalls_with_a_job_running(cluster, report, context):
     before = pods(cluster, "watched")
     helm(cluster, "uninstall", RELEASE, "--wait", timeout=90)
     at = step(cluster, "watched")
-    cluster.wait("training to go on", 30, lambda: step(cluster, "watched") > at)
+    cluster.wait("training to go on", 30, lambda: (step(cluster, "watched") or 0) > at)
     report.equal("the same pods train on", pods(cluster, "watched"), before)
     helm(cluster, "install", RELEASE, CHART, "--wait", "--timeout", "90s", timeout=120)
     cluster.kubectl("delete", "pod", next(iter(before)), "-n", TEAM, "--wait=false")

@@ -113,6 +113,8 @@ class Cluster:
                 answer = question()
             except (Failed, subprocess.TimeoutExpired, ValueError) as error:
                 trouble = f": {error}"
+            except (LookupError, TypeError, AttributeError) as error:
+                trouble = f": {error!r}"  # a field that is not there yet
             if answer:
                 return answer
             if time.monotonic() > deadline:

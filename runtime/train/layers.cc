@@ -1,6 +1,7 @@
 #include "runtime/train/layers.h"
 
 #include <ATen/autocast_mode.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/conv2d.h>
 #include <ATen/ops/convolution_backward.h>
@@ -32,12 +33,43 @@ bool Direct(const at::Tensor& weight) {
 // weight.grad of a saved weight, as a matrix.
 at::Tensor Rows(const at::Tensor& gradient) { return gradient.view({gradient.size(0), -1}); }
 
+// Products of fewer multiplications are as quick in BLAS, and begin sooner.
+constexpr int64_t kSmallProduct = int64_t{1} << 22;
+
+// oneDNN's product of a matrix with a transposed one, where this libtorch has it.
+const auto& FindProduct() {
+  using Signature = at::Tensor(const at::Tensor& x, const at::Tensor& weight,
+                               const std::optional<at::Tensor>& bias, std::string_view attribute,
+                               c10::List<std::optional<at::Scalar>> scalars,
+                               std::optional<std::string_view> algorithm);
+  static const auto kFound = []() -> std::optional<c10::TypedOperatorHandle<Signature>> {
+    const auto operation =
+        c10::Dispatcher::singleton().findSchema({"mkldnn::_linear_pointwise", ""});
+    if (!operation || !operation->hasKernelForDispatchKey(c10::DispatchKey::CPU)) {
+      return std::nullopt;
+    }
+    return operation->typed<Signature>();
+  }();
+  return kFound;
+}
+
+// x·weightᵀ + bias. oneDNN is up to a tenth quicker than BLAS at a transformer's shapes.
+at::Tensor Product(const at::Tensor& x, const at::Tensor& weight,
+                   const std::optional<at::Tensor>& bias) {
+  const auto& product = FindProduct();
+  if (!product || x.numel() * weight.size(0) < kSmallProduct) {
+    return at::linear(x, weight, bias);
+  }
+  return product->call(x, weight, bias, "none", c10::List<std::optional<at::Scalar>>(),
+                       std::nullopt);
+}
+
 struct LinearFunction : Function<LinearFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
                             const std::optional<at::Tensor>& bias) {
     context->save_for_backward({x, weight});
     context->saved_data["bias"] = bias.has_value();
-    return at::linear(x, weight, bias);
+    return Product(x, weight, bias);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
@@ -47,7 +79,7 @@ struct LinearFunction : Function<LinearFunction> {
     const at::Tensor gradient = gradients[0].reshape({-1, weight.size(0)});
     at::Tensor of_x;
     if (context->needs_input_grad(0)) {
-      of_x = gradient.mm(weight).view(x.sizes());
+      of_x = Product(gradient, weight.t(), std::nullopt).view(x.sizes());
     }
     weight.grad().addmm_(gradient.t(), x.reshape({-1, weight.size(1)}));
     const bool bias = context->saved_data["bias"].toBool();

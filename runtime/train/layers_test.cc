@@ -54,6 +54,10 @@ TEST(Layers, LinearIsTorchs) {
   };
   ExpectSame(at::randn({3, 4, 5}), at::randn({6, 5}), at::randn({6}), ours, theirs);
   ExpectSame(at::randn({7, 5}), at::randn({6, 5}), {}, ours, theirs);
+  // As large as a transformer's: multiplied elsewhere.
+  const at::Tensor large = at::randn({2, 128, 192}) / 10;
+  ExpectSame(large, at::randn({384, 192}), at::randn({384}), ours, theirs);
+  ExpectSame(large, at::randn({384, 192}), {}, ours, theirs);
 }
 
 TEST(Layers, ConvolveIsTorchs) {

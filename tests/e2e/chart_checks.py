@@ -1,6 +1,7 @@
 """The Helm chart on a real node, from installation to uninstallation with a job running, and Prometheus in between."""
 
 import json
+import math
 import subprocess
 
 from operator_checks import CRD, ended
@@ -184,6 +185,11 @@ def monitors_of(text, rendered, cluster):
     return found
 
 
+def is_number(series):
+    """Whether a panel can draw it: 0 / 0 is a sample too, but shows nothing."""
+    return not math.isnan(float(series["value"][1]))
+
+
 def fills_every_panel(cluster, report, context):
     """Every panel of the dashboards and every rule has data."""
     prometheus = context["prometheus"]
@@ -194,7 +200,7 @@ def fills_every_panel(cluster, report, context):
     def all_full():
         empty.clear()
         for board, panel, _, expression in panels():
-            if not prometheus.query(expression):
+            if not any(is_number(series) for series in prometheus.query(expression)):
                 empty.setdefault(f"{board['title']}: {panel['title']}", expression)
         return not empty
 

@@ -91,4 +91,9 @@ kubectl delete pod gang-1-0 gang-1-2 --grace-period=0 --force --ignore-not-found
 eventually 30 'the pod group of the second attempt alone' second
 eventually 30 'the second attempt to have its node' all_placed 2
 ! grep -F '"code":403' "$STATE/audit.log" | grep -qF 'system:serviceaccount:ddp-system:ddp-operator' || die 'the operator lacks a right'
+# What manifests/operator/rbac.yaml grants for pod groups is used (get: whose a name is, when it is taken already).
+for verb in create deletecollection; do
+  grep -F 'system:serviceaccount:ddp-system:ddp-operator' "$STATE/audit.log" | grep -F '"resource":"podgroups"' |
+    grep -qF "\"verb\":\"$verb\"" || die "the operator never used its right to $verb podgroups"
+done
 echo "gangs hold"

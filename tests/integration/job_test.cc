@@ -79,6 +79,29 @@ TEST_F(JobTest, SaysWhatHappenedInEvents) {
   })) << reasons;
 }
 
+TEST_F(JobTest, WhatHappensAgainIsCountedInItsEvent) {
+  Create(Job(1));
+  WaitForRunningAttempt(1, 1);
+  for (const int attempt : {2, 3}) {
+    Change({{"suspend", true}});
+    WaitForPhase("Suspended");
+    Change({{"suspend", false}});
+    WaitForRunningAttempt(attempt, 1);
+  }
+  const kube::Resource events{"events.k8s.io", "v1", "events", "Event"};
+  Json resumed = Json::array();
+  EXPECT_TRUE(Eventually(kLongest, [&] {
+    resumed.clear();
+    auto page = admin_.List(events, namespace_, {});
+    for (const Json& event : page ? page->items : std::vector<Json>{}) {
+      if (event["reason"] == api::kReasonResumed) {
+        resumed.push_back(event);
+      }
+    }
+    return resumed.size() == 1 && json::GetInt(resumed[0], {"series", "count"}) == 2;
+  })) << resumed;
+}
+
 TEST_F(JobTest, AFailedRankRestartsTheWholeGroupAndIsCountedOnce) {
   Create(Job(2));
   WaitForRunningAttempt(1, 2);
@@ -148,6 +171,23 @@ TEST_F(JobTest, AForeignServiceIsAConditionUntilItIsGone) {
       << "a pod that can do nothing holds its GPU";
   ASSERT_TRUE(admin_.Delete(kServices, namespace_, "train"));
   WaitForRunningAttempt(1, 1);
+}
+
+TEST_F(JobTest, AForeignPodOfItsNameIsPassedBy) {
+  Json pod = {{"apiVersion", "v1"},
+              {"kind", "Pod"},
+              {"metadata", {{"name", Pod(1, 1)}}},
+              {"spec", Job(1)["spec"]["template"]["spec"]}};
+  const auto foreign = admin_.Create(kPods, namespace_, pod);
+  ASSERT_TRUE(foreign) << foreign.error().message;
+  Create(Job(2));
+  WaitForRunningAttempt(2, 2);
+  EXPECT_EQ(Restarts("application"), 0);
+  const Json left = Read(kPods, Pod(1, 1));
+  EXPECT_EQ(left["metadata"]["uid"], (*foreign)["metadata"]["uid"]);
+  EXPECT_FALSE(left["metadata"].contains("deletionTimestamp"));
+  EXPECT_TRUE(Eventually(kLongest, [&] { return Read(kPods, Pod(1, 0)).empty(); }))
+      << "rank 0 of an attempt that can't be complete holds its GPU";
 }
 
 TEST_F(JobTest, ABusyJobCostsFewRequests) {

@@ -112,6 +112,9 @@ nightly:  ## everything that takes long: clang-tidy on all files, sanitizers, fu
 	@$(FETCH) peer
 	@tests/nightly/pytorch_sample.sh $(BUILD)
 	@tests/queue/kueue_test.sh $(BUILD)/bin/ddp-operator
+	@$(MAKE) install
+	@cmake --install $(BUILD) --component sdk --prefix $(BUILD)/sdk >/dev/null
+	@tests/e2e/run.py --build $(BUILD) --nightly
 
 cuda:  ## compile and link the CUDA build; its tests run where there is a GPU, and are skipped visibly elsewhere
 	@$(MAKE) deps

@@ -36,6 +36,11 @@ class Dockerfiles(unittest.TestCase):
                         self.assertIn(f"org.opencontainers.image.{label}", last)
                     self.assertIn("sbom.sh", text)
 
+    def test_the_example_trainer_is_built_with_the_runtimes_libtorch(self):
+        text = (ROOT / "docker/examples/own-trainer.Dockerfile").read_text()
+        pins = (ROOT / "cmake/pins/wheels-torch.txt").read_text()
+        self.assertIn(f"{re.search('torch==[0-9.]+', text)[0]} ", pins.replace("\\", " "))
+
     def test_the_example_is_python(self):
         text = (ROOT / "docker/examples/train.py").read_text()
         compile(text, "train.py", "exec")

@@ -92,6 +92,19 @@ REFUSED = [
 ]
 
 
+def runs_an_own_trainer(cluster, report, context):
+    """A C++ trainer on the runtime's image, as docker/examples shows, trains on two ranks."""
+    manifest_ = manifest(
+        "own", image="docker.io/library/own-trainer:1.0.0", container='args: [/tmp/checkpoints, "3"]'
+    )
+    cluster.kubectl("apply", "-f", "-", stdin=manifest_)
+    job = cluster.wait("the job to end", 120, lambda: ended(cluster, "own"))
+    report.equal("the job ends", job["status"]["phase"], "Succeeded")
+    log = cluster.kubectl("logs", "own-1-0")
+    report.check("both ranks trained together", "2 rank(s), step 75:" in log, log)
+    cluster.kubectl("delete", "ddp", "own")
+
+
 def refuses_bad_manifests(cluster, report, context):
     """Bad manifests are refused with a sentence that names the place."""
     for what, text, words in REFUSED:

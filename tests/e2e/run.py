@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """End-to-end tests: the operator's and the runtime's images on a real cluster with a node.
 
-usage: run.py --build BUILD_FOLDER [--keep] [--only WORD] [--pictures FOLDER]
+usage: run.py --build BUILD_FOLDER [--keep] [--only WORD] [--pictures FOLDER] [--nightly]
 
 --keep leaves the cluster up afterwards (until this process is interrupted), to look around in.
 --pictures draws the dashboards' panels from what Prometheus has, as FOLDER/<dashboard>.png (needs matplotlib).
+--nightly also builds and runs what a user's own C++ trainer would be.
 --only runs just the chains of scenarios in which a module or a name has the word. On a failure the logs
 of everything are collected in BUILD_FOLDER/e2e-logs. The last line counts the checks.
 """
@@ -21,6 +22,7 @@ import traceback
 
 import chart_checks
 import fault_checks
+import gallery_checks
 import operator_checks
 import pictures
 import progress_checks
@@ -44,6 +46,11 @@ CHAINS = [
     ],
     [fault_checks.restarts_in_time_though_survivors_are_deaf],
     [fault_checks.books_the_loss_of_a_node],
+    [
+        gallery_checks.samples_do_what_they_say,
+        gallery_checks.gpus_that_are_not_there_are_named,
+        gallery_checks.a_deleted_job_is_resumed,
+    ],
     [operator_checks.runs_a_foreign_image],
     [operator_checks.refuses_bad_manifests],
     [operator_checks.asked_no_more_than_it_may],
@@ -58,6 +65,8 @@ CHAINS = [
         chart_checks.uninstalls_with_a_job_running,
     ],
 ]
+
+NIGHTLY_CHAINS = [[operator_checks.runs_an_own_trainer]]
 
 
 def run_chain(scenarios, cluster, report, context):
@@ -89,9 +98,9 @@ def state_folder(build):
     )
 
 
-def images(build):
+def images(build, nightly):
     """Archives of the images under test; built only where they have changed."""
-    names = ["operator", "runtime", "foreign"]
+    names = ["operator", "runtime", "foreign", *(["own-trainer"] if nightly else [])]
     done = subprocess.run(
         [ROOT / "tests/testbed/images.sh", *names],
         check=True,
@@ -108,10 +117,11 @@ def main():
     parser.add_argument("--keep", action="store_true")
     parser.add_argument("--only", default="")
     parser.add_argument("--pictures", type=pathlib.Path)
+    parser.add_argument("--nightly", action="store_true")
     options = parser.parse_args()
 
     report, cluster = Report(), Cluster(state_folder(options.build))
-    archives = images(options.build)
+    archives = images(options.build, options.nightly)
     try:
         report.section("a cluster with a node")
         cluster.up()
@@ -122,7 +132,7 @@ def main():
         if options.pictures:
             context["pictures"] = lambda prometheus: pictures.draw(prometheus, options.pictures)
         if run_chain([operator_checks.install], cluster, report, context):
-            for chain in CHAINS:
+            for chain in [*(NIGHTLY_CHAINS if options.nightly else []), *CHAINS]:
                 if any(options.only in f"{s.__module__}.{s.__name__}" for s in chain):
                     run_chain(chain, cluster, report, context)
         if report.failed:

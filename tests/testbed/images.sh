@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Builds container images from Dockerfiles, without a container engine or a registry.
-#   images.sh pause|operator|runtime|runtime-cuda|foreign...       prints the path of each one's archive (docker-archive)
+#   images.sh pause|operator|runtime|runtime-cuda|foreign|own-trainer...       prints the path of each one's archive (docker-archive)
 # An archive lies in $DDP_CACHE/images/ under a hash of all that goes into it, and is built only when it is missing.
 # operator, runtime and runtime-cuda take the programs from $INSTALL_TREE (`make install` fills it).
+# own-trainer is the example on the runtime's image; the SDK comes from $INSTALL_TREE/../sdk, libtorch's headers from the cache.
 # The base, debian:bookworm-slim, is bootstrapped from Debian packages, so that nothing is pulled.
 set -euo pipefail
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -43,6 +44,12 @@ describe() {
       context=$ROOT/tests/e2e
       files=("$context/foreign.py")
       ;;
+    own-trainer)
+      image=docker.io/library/own-trainer:1.0.0 file=$ROOT/docker/examples/own-trainer.Dockerfile context=$ROOT
+      : "${INSTALL_TREE:?must name the folder beside which the SDK is installed, as sdk}"
+      files=("$INSTALL_TREE/../sdk" "$ROOT/runtime/examples" "$INSTALL_TREE/bin/ddp-worker")
+      arguments=(--build-arg "SDK=$(realpath --relative-to="$ROOT" "$INSTALL_TREE/../sdk")" --volume "$IMAGES/../torch:/torch:ro")
+      ;;
     operator | runtime | runtime-cuda)
       image=docker.io/library/ddp-$1:$VERSION file=$ROOT/docker/$1.Dockerfile context=$ROOT
       : "${INSTALL_TREE:?must name the folder with the installed programs}"
@@ -52,7 +59,7 @@ describe() {
       arguments=(--build-arg "INSTALL_TREE=$(realpath --relative-to="$ROOT" "$INSTALL_TREE")" --build-arg "VERSION=$VERSION"
         --build-arg "REVISION=$(git -C "$ROOT" rev-parse HEAD 2>/dev/null || echo unknown)")
       ;;
-    *) die "no image is named $1: pause, operator, runtime, runtime-cuda, foreign" ;;
+    *) die "no image is named $1: pause, operator, runtime, runtime-cuda, foreign, own-trainer" ;;
   esac
 }
 
@@ -62,7 +69,11 @@ fingerprint() {
 }
 
 build() {
-  local archive
+  local archive below
+  if [ "$1" = own-trainer ]; then
+    below=$(build runtime)
+    buildah pull --quiet "docker-archive:$below" >&2  # what lies in the store may be older
+  fi
   describe "$1"
   archive=$IMAGES/$1-$(fingerprint).tar
   if [ ! -f "$archive" ]; then
@@ -72,6 +83,7 @@ build() {
     # What is installed from packages is kept under a name; other layers would pile up, a whole copy of the image each.
     ! grep -q ' AS system$' "$file" || buildah bud "${arguments[@]}" --target system --tag "localhost/$1-system" "$context" >&2
     buildah bud "${arguments[@]}" --tag "$image" "$context" >&2
+    buildah rm --all >/dev/null  # what a build that failed has left
     buildah rmi --prune >/dev/null
     rm -f "$IMAGES/$1"-????????????????.tar
     buildah push --quiet "$image" "docker-archive:$archive.new:$image" >&2
@@ -80,7 +92,7 @@ build() {
   echo "$archive"
 }
 
-[ $# -gt 0 ] || die 'name the images to build: pause, operator, runtime, runtime-cuda, foreign'
+[ $# -gt 0 ] || die 'name the images to build: pause, operator, runtime, runtime-cuda, foreign, own-trainer'
 mkdir -p "$IMAGES"
 exec 9>"$IMAGES/.lock"
 flock 9

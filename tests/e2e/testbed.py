@@ -4,6 +4,7 @@ A Cluster is brought up by tests/testbed/cluster.sh as a child of this process, 
 it through kubectl, as a user would.
 """
 
+import datetime
 import json
 import pathlib
 import shutil
@@ -12,6 +13,11 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CLUSTER = ROOT / "tests/testbed/cluster.sh"
+
+
+def now():
+    """As the audit log writes it."""
+    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 class Failed(Exception):
@@ -49,6 +55,7 @@ class Report:
 class Cluster:
     def __init__(self, state):
         self.state = pathlib.Path(state)
+        self.api_restarts = []  # from, to
         self._supervisor = None
 
     def up(self):
@@ -67,7 +74,13 @@ class Cluster:
             self._supervisor.wait(timeout=60)
 
     def restart_apiserver(self):
+        begun = now()
         subprocess.run([CLUSTER, "restart-apiserver", self.state], check=True, timeout=120)
+        self.api_restarts.append((begun, now()))
+
+    def was_restarting(self, entry):
+        """An API server that is not ready yet refuses what its roles will allow."""
+        return any(a <= entry["requestReceivedTimestamp"] <= b for a, b in self.api_restarts)
 
     def load_images(self, archives):
         subprocess.run([CLUSTER, "image", self.state, *archives], check=True, timeout=300)

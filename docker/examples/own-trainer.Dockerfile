@@ -18,7 +18,9 @@ ARG SOURCE=runtime/examples
 ARG TRAINER=ddp-example-lesson
 COPY ${SDK}/ /sdk/
 COPY ${SOURCE}/ /source/
+# The trainer will lie in /usr/local/bin, and what it needs in /usr/local/lib.
 RUN cmake -S /source -B /build -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH=/sdk -DDDP_TORCH_ROOT=/torch \
+      -DCMAKE_BUILD_WITH_INSTALL_RPATH=ON '-DCMAKE_INSTALL_RPATH=$ORIGIN/../lib' \
     && cmake --build /build --target "${TRAINER}" \
     && install -D -s "/build/${TRAINER}" /tree/bin/trainer \
     && mkdir -p /tree/lib && cp -P /sdk/lib/libddp.so* /tree/lib/

@@ -64,7 +64,7 @@ std::vector<DeletePods> Deletions(const Observed& observed, const api::Status& s
   std::map<int, DeletePods> by_attempt;
   for (const PodRecord& pod : observed.pods) {
     const Removal removal = RemovalOf(spec, status, pod.attempt);
-    if (!(pod.terminated() ? removal.terminated : removal.running)) {
+    if (!(pod.ended() ? removal.terminated : removal.running)) {
       continue;
     }
     const std::optional<int> grace =

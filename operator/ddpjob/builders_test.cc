@@ -201,6 +201,24 @@ INSTANTIATE_TEST_SUITE_P(
                  "init says no"}),
     [](const auto& c) { return c.param.name; });
 
+TEST(ReadPod, TellsWhetherOtherContainersHaveEndedToo) {
+  Json pod = BuildPod(FullJob(), 3, 1);
+  pod["spec"]["containers"] = Json::array({{{"name", "worker"}}, {{"name", "sidecar"}}});
+  const Json ended = {{"terminated", {{"exitCode", 0}}}};
+  pod["status"] = {{"phase", "Running"},
+                   {"containerStatuses", {{{"name", "worker"}, {"state", ended}}}}};
+  EXPECT_FALSE(ReadPod(pod)->ended()) << "the other has not even begun";
+  Json& statuses = pod["status"]["containerStatuses"];
+  statuses.push_back({{"name", "sidecar"}, {"state", {{"running", Json::object()}}}});
+  EXPECT_TRUE(ReadPod(pod)->succeeded());
+  EXPECT_FALSE(ReadPod(pod)->ended());
+  statuses[1]["state"] = ended;
+  EXPECT_TRUE(ReadPod(pod)->ended());
+  EXPECT_FALSE(ReadPod(pod)->terminated());
+  statuses[0]["state"] = {{"running", Json::object()}};
+  EXPECT_FALSE(ReadPod(pod)->ended());
+}
+
 TEST(ReadPod, SkipsPodsWithoutOurLabels) {
   Json pod = BuildPod(FullJob(), 3, 1);
   pod["metadata"]["labels"].erase("ddpjob.dev/replica");

@@ -48,7 +48,7 @@ std::string Describe(const CreatePods& action, const Observed& /*observed*/) {
 std::string Describe(const DeletePods& action, const Observed& /*observed*/) {
   return fmt::format(
       "delete the pods of attempt {}{}{}", action.attempt,
-      action.keep_terminated ? " that still run" : "",
+      action.keep_ended ? " that still run" : "",
       action.grace_seconds ? fmt::format(", grace {} s", *action.grace_seconds) : std::string());
 }
 

@@ -155,7 +155,7 @@ bool Group::AnyUndecided(const api::RankSet& done) const {
 std::optional<TimePoint> StoppedBy(const std::vector<PodRecord>& pods) {
   TimePoint latest = TimePoint::min();
   for (const PodRecord& pod : pods) {
-    if (pod.terminated()) {
+    if (pod.ended()) {
       continue;
     }
     if (!pod.deletion_time) {

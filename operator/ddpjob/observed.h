@@ -24,9 +24,10 @@ struct PodRecord {
   int rank = 0;  // which pod of the attempt: with one process a pod, its rank
   PodPhase phase = PodPhase::kPending;
   bool ready = false;
-  bool started = false;  // the worker container runs, or ran
-  std::string node;      // "" until scheduled
-  std::string ip;        // "" until it has one
+  bool started = false;     // the worker container runs, or ran
+  bool others_run = false;  // it has ended, but not all containers beside it
+  std::string node;         // "" until scheduled
+  std::string ip;           // "" until it has one
   // The worker container's end. A pod may end without one (evicted): then phase is kFailed.
   std::optional<int> exit_code;
   std::string reason;   // why it ended, or why it does not start (ImagePullBackOff …)
@@ -38,8 +39,11 @@ struct PodRecord {
 
   bool succeeded() const { return exit_code ? *exit_code == 0 : phase == PodPhase::kSucceeded; }
   bool failed() const { return exit_code ? *exit_code != 0 : phase == PodPhase::kFailed; }
-  // All containers have ended: nothing runs, nothing holds a GPU.
+  // Its kubelet has confirmed that all is over: nothing runs, nothing holds a GPU.
   bool terminated() const { return phase == PodPhase::kSucceeded || phase == PodPhase::kFailed; }
+  // Nothing of it runs. The kubelet tells of the containers first, and a second later of the pod:
+  // whoever deletes it in between deletes the log.
+  bool ended() const { return terminated() || (exit_code && !others_run); }
 };
 
 // A pod as the API server stores it → record; nothing for a pod without our labels. Pure.

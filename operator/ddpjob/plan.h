@@ -39,8 +39,8 @@ struct CreatePods {
 };
 
 struct DeletePods {
-  int attempt = 0;               // every pod of this attempt …
-  bool keep_terminated = false;  // … but those that have ended (status.phase Succeeded or Failed)
+  int attempt = 0;                   // every pod of this attempt …
+  bool keep_ended = false;           // … but those that have ended
   std::optional<int> grace_seconds;  // nothing: the pod's own
   bool operator==(const DeletePods&) const = default;
 };

@@ -180,6 +180,16 @@ INSTANTIATE_TEST_SUITE_P(
                       CleanCase{api::CleanPodPolicy::kRunning, {DeletePods{1, true, 5}}},
                       CleanCase{api::CleanPodPolicy::kAll, {DeletePods{1, false, 5}}}));
 
+TEST_F(PlanTest, APodThatHasEndedIsLeftToItsKubeletForItsLog) {
+  StartRunning();
+  world_.pods = {Pod(1, 0).Exited(0).Unconfirmed(), Pod(1, 1).Exited(0).Unconfirmed()};
+  const Plan plan = Step();
+  EXPECT_EQ(status().phase, Phase::kSucceeded);
+  EXPECT_THAT(plan.actions, IsEmpty());
+  world_.pods[1] = Pod(1, 1).Exited(0).Unconfirmed(/*others_run=*/true);
+  EXPECT_THAT(Step().actions, ElementsAre(Action(DeletePods{1, true, std::nullopt})));
+}
+
 TEST_F(PlanTest, SomebodyElsesJobIsLeftAlone) {
   world_.job.spec.managed_by = "example.com/other";
   const Plan plan = Step();

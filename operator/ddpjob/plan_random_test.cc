@@ -311,7 +311,7 @@ class World {
 
   void Delete(const DeletePods& deletion) {
     for (PodRecord& pod : stored_.pods) {
-      if (pod.attempt != deletion.attempt || (deletion.keep_terminated && pod.terminated())) {
+      if (pod.attempt != deletion.attempt || (deletion.keep_ended && pod.ended())) {
         continue;
       }
       const TimePoint due = now_ + seconds(deletion.grace_seconds.value_or(30));

@@ -95,6 +95,15 @@ void ReadInitContainers(const Json& pod, PodRecord& record) {
   }
 }
 
+// Whether a container has not ended, or not even begun, where the worker's has ended.
+bool OthersRun(const Json& pod) {
+  size_t over = 0;
+  for (const Json& status : ListAt(pod, {"status", "containerStatuses"})) {
+    over += json::Find(status, {"state", "terminated"}) != nullptr ? 1 : 0;
+  }
+  return over < ListAt(pod, {"spec", "containers"}).size();
+}
+
 void ReadWorker(const Json& pod, PodRecord& record) {
   const Json* worker = api::FindWorker(pod);
   const std::string name = worker != nullptr ? json::GetString(*worker, {"name"}) : "";
@@ -111,6 +120,7 @@ void ReadWorker(const Json& pod, PodRecord& record) {
   // A container that never ran (its sandbox was lost) has no start time.
   record.started = !json::GetString(*ended, {"startedAt"}).empty();
   record.exit_code = static_cast<int>(json::GetInt(*ended, {"exitCode"}));
+  record.others_run = OthersRun(pod);
   record.reason = json::GetString(*ended, {"reason"});
   record.message = api::Tail(json::GetString(*ended, {"message"}), api::kMaxFailureMessage);
   record.finished_time = TimeAt(*ended, {"finishedAt"});

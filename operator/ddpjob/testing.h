@@ -57,6 +57,12 @@ class PodMaker {
     pod_.finished_time = at;
     return *this;
   }
+  // After Exited: the kubelet has told of the container, and not yet of the pod.
+  PodMaker& Unconfirmed(bool others_run = false) {
+    pod_.phase = PodPhase::kRunning;
+    pod_.others_run = others_run;
+    return *this;
+  }
   PodMaker& Disrupted(std::string reason) {
     pod_.disruption = std::move(reason);
     return *this;

@@ -158,6 +158,8 @@ def is_scraped_by_prometheus(cluster, report, context):
     rendered = helm(cluster, "template", RELEASE, CHART, "--set", on, "--show-only", "templates/monitoring/monitors.yaml")  # fmt: skip
     text = cluster.kubectl("create", "--dry-run=client", "-o", "json", "-f", "-", stdin=rendered, check=False)[1]  # fmt: skip
     context["prometheus"] = Prometheus(cluster, monitors_of(text, rendered, cluster))
+    # What the operators count is seen to grow only from the first scrape on.
+    cluster.wait("both operators to be scraped", 60, lambda: list(context["prometheus"].targets().values()) == ["up"] * 2)  # fmt: skip
     volume(cluster, "watched")
     cluster.kubectl("apply", "-f", "-", stdin=job("watched", epochs=4000))
     cluster.wait("the job to run", 120, lambda: phase(cluster, "watched") == "Running")

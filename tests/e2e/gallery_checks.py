@@ -90,11 +90,10 @@ spec: {{accessModes: [ReadWriteOnce], resources: {{requests: {{storage: 1Gi}}}}}
         job = cluster.wait(f"{name} to end", 180, lambda: ended(cluster, name))  # noqa: B023
         status = job["status"]
         report.equal(f"{name} ends", (status["phase"], status["restarts"]["total"]), ("Succeeded", 0))
-    queues = {
-        pod["metadata"]["labels"].get("kueue.x-k8s.io/queue-name")
-        for pod in cluster.list("pods", "ddpjob.dev/job-name=kueue")
-    }
-    report.equal("Kueue would find the pods of its sample", queues, {"team-queue"})
+    pods = cluster.list("pods", "ddpjob.dev/job-name in (gpt, resnet, shakespeare, kueue)")
+    report.equal("their pods stay for their logs", len(pods), 2 + 1 + 2 + 4)
+    queues = {pod["metadata"]["labels"].get("kueue.x-k8s.io/queue-name") for pod in pods}
+    report.equal("Kueue would find the pods of its sample", queues, {None, "team-queue"})
     said = cluster.kubectl("logs", "-l", "ddpjob.dev/job-name=gpt,ddpjob.dev/rank=0", "--tail=-1")
     report.check("the GPT writes at its end", "the model writes:" in said, said[-2000:])
     cluster.kubectl("delete", "ddp", *texts)

@@ -116,7 +116,7 @@ bool FakeKubelet::Fail(const std::string& pod, const std::string& reason) {
                          {"containerStatuses", nullptr}});
 }
 
-bool FakeKubelet::End(const std::string& pod, int exit_code, const std::string& disruption) {
+Json FakeKubelet::Ended(const std::string& pod, const char* phase, int exit_code) {
   {
     std::lock_guard lock(mutex_);
     running_.erase(pod);
@@ -127,11 +127,19 @@ bool FakeKubelet::End(const std::string& pod, int exit_code, const std::string& 
                         {"message", exit_code == 0 ? "" : "the last line of its log"},
                         {"startedAt", Now()},
                         {"finishedAt", Now()}}}};
-  Json status = PodStatus(exit_code == 0 ? "Succeeded" : "Failed", false, state);
+  return PodStatus(phase, false, state);
+}
+
+bool FakeKubelet::End(const std::string& pod, int exit_code, const std::string& disruption) {
+  Json status = Ended(pod, exit_code == 0 ? "Succeeded" : "Failed", exit_code);
   if (!disruption.empty()) {
     status["conditions"].push_back(Disruption(disruption));
   }
   return SetStatus(pod, status);
+}
+
+bool FakeKubelet::EndContainers(const std::string& pod, int exit_code) {
+  return SetStatus(pod, Ended(pod, "Running", exit_code));
 }
 
 std::map<std::string, std::set<std::string>> FakeKubelet::Ever() const {

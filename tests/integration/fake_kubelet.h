@@ -31,6 +31,9 @@ class FakeKubelet {
   // Every container of the pod ends with this code; false: the pod is not there. `disruption`: the
   // reason of a mark that it carries, as from the eviction API.
   bool End(const std::string& pod, int exit_code, const std::string& disruption = "");
+  // The same as a kubelet tells it first: of the containers, while the pod's phase is still
+  // Running.
+  bool EndContainers(const std::string& pod, int exit_code);
 
   // All pods ever seen: name → UIDs. Two UIDs: the pod was made twice.
   std::map<std::string, std::set<std::string>> Ever() const;
@@ -40,6 +43,7 @@ class FakeKubelet {
   void OnEvent(const kube::ObjectEvent& event);
   void OnPod(const json::Json& pod);
   bool SetStatus(const std::string& name, const json::Json& status);
+  json::Json Ended(const std::string& pod, const char* phase, int exit_code);
 
   kube::Client client_;
   const std::string namespace_;

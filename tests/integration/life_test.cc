@@ -164,6 +164,26 @@ TEST_F(LifeTest, OneLostPodOfManyIsOneRestart) {
   ExpectNoPodMadeTwice();
 }
 
+// A kubelet tells of the container's end first. Whoever deletes the pod then, deletes its log.
+TEST_F(LifeTest, APodThatHasEndedKeepsItsLogThoughItsPhaseComesLater) {
+  Create(Job(3));
+  WaitForRunningAttempt(1, 3);
+  ASSERT_TRUE(kubelet_->EndContainers(Pod(1, 1), 1));
+  WaitForRunningAttempt(2, 3);
+  EXPECT_THAT(LivePods(), ::testing::IsSupersetOf({Pod(1, 1), Pod(2, 0), Pod(2, 1), Pod(2, 2)}));
+  EXPECT_TRUE(Read(kPods, Pod(1, 0)).empty()) << "a survivor of attempt 1 is still there";
+  ASSERT_TRUE(kubelet_->End(Pod(1, 1), 1));
+
+  for (const int rank : {0, 1, 2}) {
+    ASSERT_TRUE(kubelet_->EndContainers(Pod(2, rank), 0));
+  }
+  WaitForPhase("Succeeded");
+  for (const int rank : {0, 1, 2}) {
+    ASSERT_TRUE(kubelet_->End(Pod(2, rank), 0)) << "deleted, and its log with it";
+  }
+  EXPECT_THAT(LivePods(), ::testing::IsSupersetOf({Pod(2, 0), Pod(2, 1), Pod(2, 2)}));
+}
+
 TEST_F(LifeTest, RulesOfTheSpecDecideFirst) {
   Create(Job(1, {{"restart", {{"rules", {{{"exitCodes", {3}}, {"action", "Fail"}}}}}}}));
   WaitForRunningAttempt(1, 1);

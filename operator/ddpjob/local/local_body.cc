@@ -183,7 +183,7 @@ void LocalBody::Delete(const DeletePods& deletion, api::TimePoint now) {
   }
   std::erase_if(processes_, [&deletion](const RankProcess& process) {
     return process.record().attempt == deletion.attempt && !process.running() &&
-           !deletion.keep_terminated;
+           !deletion.keep_ended;
   });
 }
 

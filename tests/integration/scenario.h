@@ -22,11 +22,13 @@ inline const kube::Resource kPods{"", "v1", "pods", "Pod"};
 inline const kube::Resource kServices{"", "v1", "services", "Service"};
 
 class Scenario : public ::testing::Test {
+ public:
+  ~Scenario() override;
+
  protected:
   static constexpr seconds kLongest{30};
 
   Scenario();
-  ~Scenario() override;
 
   static json::Json Job(int replicas, const json::Json& more = json::Json::object());
   void Create(const json::Json& job);

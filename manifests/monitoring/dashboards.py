@@ -240,6 +240,12 @@ def one(name, label=""):
     return f"max by ({by}) (ddpjob_job_{name}{{{JOB}}})"
 
 
+def latest(metric, label=""):
+    """A gauge of rank 0's: one line for each job, though another pod tells of it after a restart."""
+    by = "namespace, job_name" + (f", {label}" if label else "")
+    return f"max by ({by}) ({metric}{{{JOB}}})"
+
+
 def quantile(share, metric, where, by=""):
     by = f"le, {by}" if by else "le"
     return f"histogram_quantile({share}, sum by ({by}) (rate({metric}_bucket{{{where}}}[$__rate_interval])))"
@@ -401,17 +407,17 @@ TRAINING = dashboard(
                  limits=thresholds("green", (1800, "orange"), (3600, "red"))),
         ]),
         ("Learning", [
-            graph("Training loss", "Mean over the ranks.", "none", [query(f"ddp_loss{{{JOB}}}", "{{job_name}}")]),
-            graph("Accuracy", "Share of the test set that is right, where the training has one.", "percentunit", [query(f"ddp_eval_accuracy{{{JOB}}}", "{{job_name}}")]),
-            graph("Learning rate", "Of the last step.", "none", [query(f"ddp_learning_rate{{{JOB}}}", "{{job_name}}")], low=0),
+            graph("Training loss", "Mean over the ranks.", "none", [query(latest("ddp_loss"), "{{job_name}}")]),
+            graph("Accuracy", "Share of the test set that is right, where the training has one.", "percentunit", [query(latest("ddp_eval_accuracy"), "{{job_name}}")]),
+            graph("Learning rate", "Of the last step.", "none", [query(latest("ddp_learning_rate"), "{{job_name}}")], low=0),
             graph("Steps", "Done, and of the whole run.", "none",
-                  [query(f"ddp_step{{{JOB}}}", "{{job_name}}"), query(f"ddp_total_steps{{{JOB}}}", "{{job_name}}, of")], low=0),
+                  [query(latest("ddp_step"), "{{job_name}}"), query(latest("ddp_total_steps"), "{{job_name}}, of")], low=0),
             graph("Gradient norm", "Before clipping. A jump before the loss rises: a bad batch, or too high a learning rate.", "none",
-                  [query(f"ddp_gradient_norm{{{JOB}}}", "{{job_name}}")], low=0),
-            graph("Epochs", "Finished.", "none", [query(f"ddp_epoch{{{JOB}}}", "{{job_name}}")], low=0),
+                  [query(latest("ddp_gradient_norm"), "{{job_name}}")], low=0),
+            graph("Epochs", "Finished.", "none", [query(latest("ddp_epoch"), "{{job_name}}")], low=0),
         ]),
         ("Speed", [
-            graph("Samples/s", "Of all ranks together.", "none", [query(f"ddp_samples_per_second{{{JOB}}}", "{{job_name}}")], low=0),
+            graph("Samples/s", "Of all ranks together.", "none", [query(latest("ddp_samples_per_second"), "{{job_name}}")], low=0),
             graph("Step time", "Of rank 0's steps.", "s",
                   [query(quantile(q, "ddp_step_seconds", JOB, "job_name"), f"{{{{job_name}}}} p{int(q * 100)}") for q in (0.5, 0.9, 0.99)], low=0),
             graph("Where the time of a step goes", "Seconds of each step, of rank 0. Exposed communication is what backward did not hide.", "s",
@@ -429,15 +435,15 @@ TRAINING = dashboard(
                                       ("parameter_hash_mismatches_total", "differ"))], low=0),
             graph("Training held up by a checkpoint", "Seconds for each, in which no step was done.", "s",
                   [query(mean("ddp_checkpoint_stall_seconds", JOB), "{{job_name}}")], low=0),
-            graph("Slowest rank", "The rank that the others wait for; -1: none stands out.", "none", [query(f"ddp_slowest_rank{{{JOB}}}", "{{job_name}}")]),
+            graph("Slowest rank", "The rank that the others wait for; -1: none stands out.", "none", [query(latest("ddp_slowest_rank"), "{{job_name}}")]),
         ]),
         ("Ranks", [
             graph("Waiting for others", "Share of its time that each rank waits in collectives. The slowest rank is the one that waits least.", "percentunit",
                   [query(f"namespace_job_name_rank:ddp_rank_wait_seconds:rate5m{{{JOB}}}", "{{job_name}} rank {{rank}}")], low=0),
             graph("Behind the first", "Steps that each rank is behind the one that is farthest.", "none",
-                  [query(f"max by (namespace, job_name) (ddp_rank_step{{{JOB}}}) - on (namespace, job_name) group_right () ddp_rank_step{{{JOB}}}", "{{job_name}} rank {{rank}}")], low=0),
+                  [query(f"{latest('ddp_rank_step')} - on (namespace, job_name) group_right () {latest('ddp_rank_step', 'rank')}", "{{job_name}} rank {{rank}}")], low=0),
             graph("Last sign of life", "Since each rank was heard of by rank 0.", "s",
-                  [query(f"time() - ddp_rank_heartbeat_timestamp_seconds{{{JOB}}}", "{{job_name}} rank {{rank}}")], low=0, limits=thresholds("green", (30, "red"))),
+                  [query(f"time() - {latest('ddp_rank_heartbeat_timestamp_seconds', 'rank')}", "{{job_name}} rank {{rank}}")], low=0, limits=thresholds("green", (30, "red"))),
         ]),
     ],
 )  # fmt: skip

@@ -218,6 +218,7 @@ def fills_every_panel(cluster, report, context):
     report.equal("all recorded series are there", [r for r in recorded if not prometheus.query(r)], [])  # fmt: skip
     report.equal("nobody raises an alarm", prometheus.firing(), set())
     if context.get("pictures"):
+        cluster.wait("two minutes to draw", 180, lambda: prometheus.query("count_over_time(ddp_step[2m]) >= 55"), interval=5)  # fmt: skip
         context["pictures"](prometheus)
 
 

@@ -134,8 +134,8 @@ class Prometheus:
         return self.get("query", query=expression)["result"]
 
     def query_range(self, expression, seconds, step=2):
-        now = time.time()
-        return self.get("query_range", query=expression, start=now - seconds, end=now, step=step)[
+        end = time.time() // step * step  # the same times for every expression: they are stacked
+        return self.get("query_range", query=expression, start=end - seconds, end=end, step=step)[
             "result"
         ]
 

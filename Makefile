@@ -64,6 +64,7 @@ images: install  ## build the container images from docker/, as archives
 
 images-cuda: cuda  ## the same for the runtime with CUDA and NCCL
 	@$(FETCH) packages node
+	@$(FETCH) torch-cuda
 	@cmake --install build/cuda --strip >/dev/null
 	@INSTALL_TREE=build/cuda/install tests/testbed/images.sh runtime-cuda
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Brings what the project needs and the machine has not: Debian packages, libtorch, CUDA, Go, the digits, a text.
-#   cmake/fetch.sh packages GROUP... | torch | cuda | go | digits | text | safetensors | peer | pictures
+#   cmake/fetch.sh packages GROUP... | torch | torch-cuda | cuda | go | digits | text | safetensors | peer | pictures
 # Versions are pinned in cmake/pins/. Everything but Debian packages lies in the user's cache folder
 # ($DDP_CACHE, default ~/.cache/ddp), so a second clone fetches nothing. Done work is left alone.
 set -euo pipefail
@@ -41,8 +41,9 @@ wheels() {
   # shellcheck disable=SC2064
   trap "rm -rf '$work'" EXIT
   python3 -m pip download -q --progress-bar off --disable-pip-version-check --no-deps --only-binary=:all: --require-hashes \
-    --python-version 3.11 --implementation cp --platform manylinux_2_28_x86_64 --platform manylinux_2_25_x86_64 \
-    --platform manylinux_2_18_x86_64 --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 \
+    --python-version 3.11 --implementation cp --platform manylinux_2_28_x86_64 --platform manylinux_2_27_x86_64 \
+    --platform manylinux_2_25_x86_64 --platform manylinux_2_18_x86_64 --platform manylinux_2_17_x86_64 \
+    --platform manylinux2014_x86_64 --platform manylinux1_x86_64 \
     --platform manylinux2010_x86_64 --platform any -d "$work" -r "$list"
   mkdir "$work/root"
   local wheel
@@ -58,6 +59,8 @@ wheels() {
 }
 
 torch() { wheels torch "$CACHE/torch" 'torch/include/*' torch/lib/libtorch_cpu.so torch/lib/libc10.so torch/lib/libgomp.so.1; }
+
+torch-cuda() { wheels torch-cuda "$CACHE/torch-cuda" 'torch/lib/libtorch_cuda*.so' torch/lib/lib{c10_cuda,caffe2_nvrtc,torch_nvshmem}.so; }
 
 cuda() {
   wheels cuda "$CACHE/cuda"
@@ -113,6 +116,6 @@ pictures() {
 
 command=${1:-}; shift || true
 case $command in
-  packages | torch | cuda | go | digits | text | safetensors | peer | pictures) "$command" "$@" ;;
+  packages | torch | torch-cuda | cuda | go | digits | text | safetensors | peer | pictures) "$command" "$@" ;;
   *) sed -n '2,5p' "${BASH_SOURCE[0]}"; exit 64 ;;
 esac

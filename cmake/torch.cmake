@@ -19,3 +19,13 @@ target_link_options(ddp_torch INTERFACE -Wl,-rpath-link,${_nvidia} -Wl,-rpath-li
 install(FILES ${_lib}/libtorch_cpu.so ${_lib}/libc10.so ${_lib}/libgomp.so.1
   ${_nvidia}/libcudart.so.13 ${_nvidia}/libcupti.so.13
   DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT worker)
+
+# libtorch's CUDA part is loaded where there is a GPU, and needed neither to compile nor to link (cmake/fetch.sh torch-cuda).
+if(DDP_CUDA)
+  set(DDP_TORCH_CUDA_ROOT ${DDP_CACHE}/torch-cuda CACHE PATH "Folder with torch/lib/libtorch_cuda.so and nvidia/*/lib")
+  list(APPEND CMAKE_BUILD_RPATH ${DDP_TORCH_CUDA_ROOT}/torch/lib)
+  foreach(_folder torch nvidia/cu13 nvidia/cudnn nvidia/cusparselt nvidia/nvshmem)
+    install(DIRECTORY ${DDP_TORCH_CUDA_ROOT}/${_folder}/lib/ DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT worker OPTIONAL
+      FILES_MATCHING PATTERN "*.so*")
+  endforeach()
+endif()

@@ -55,6 +55,7 @@ int Run(int argc, char** argv) {
   CLI::App app("ddp-worker: one rank of a data-parallel training job", "ddp-worker");
   app.require_subcommand(1);
   app.footer(kFooter);
+  app.set_version_flag("--version", "ddp-worker " DDP_VERSION);
   TrainArguments train_arguments;
   const CLI::App* train = AddTrain(app, train_arguments);
   launch::Flags flags;

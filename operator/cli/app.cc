@@ -132,6 +132,7 @@ std::unique_ptr<CLI::App> MakeApp(CommandLine& line) {
       "kubectl-ddp: data-parallel training jobs, on this machine or on Kubernetes", "kubectl-ddp");
   app->require_subcommand(1);
   app->footer(kFooter);
+  app->set_version_flag("--version", "kubectl-ddp " DDP_VERSION);
   AddLocal(*app, line);
   AddLooking(*app, line);
   AddChange(*app, line.suspend, "suspend", "End a job's pods and keep the job");

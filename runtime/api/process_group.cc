@@ -1,6 +1,5 @@
 #include "ddp/process_group.h"
 
-#include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/format.h>
 
@@ -11,6 +10,7 @@
 #include "runtime/api/context.h"
 #include "runtime/base/log.h"
 #include "runtime/comm/cuda.h"
+#include "runtime/ddp/torch_cuda.h"
 
 namespace ddp {
 namespace {
@@ -23,15 +23,18 @@ constexpr std::chrono::seconds kLeaveTimeout(5);
 Context* current = nullptr;
 
 bool WantsGpu(const InitOptions& options) {
-  const bool asked = options.device && *options.device != at::kCPU;
-  const bool usable = c10::impl::hasDeviceGuardImpl(at::kCUDA) && rt::comm::ProbeCuda().devices > 0;
-  if (asked && !usable) {
-    const std::string why = rt::comm::ProbeCuda().why_none;
-    throw Error(ExitCode::kConfig,
-                fmt::format("InitProcessGroup was asked for GPUs, but {}",
-                            why.empty() ? "libtorch's CUDA part is not loaded" : why));
+  if (options.device && *options.device == at::kCPU) {
+    return false;
   }
-  return options.device ? asked : usable;
+  const rt::comm::CudaStatus status = rt::comm::ProbeCuda();
+  const std::string why = status.devices == 0 ? status.why_none : rt::LoadTorchCuda();
+  if (options.device && !why.empty()) {
+    throw Error(ExitCode::kConfig, fmt::format("InitProcessGroup was asked for GPUs, but {}", why));
+  }
+  if (status.devices > 0 && !why.empty()) {
+    rt::Log(rt::Level::kWarning, "the GPUs here are not used: {}", why);
+  }
+  return why.empty();
 }
 
 }  // namespace

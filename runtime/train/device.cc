@@ -7,6 +7,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 #include "runtime/comm/cuda.h"
+#include "runtime/ddp/torch_cuda.h"
 
 namespace ddp::rt::train {
 namespace {
@@ -21,7 +22,10 @@ std::string WhyNone(int local_rank) {
     return fmt::format("LOCAL_RANK is {}, but this host has {} GPU(s): start one rank a GPU",
                        local_rank, status.devices);
   }
-  return at::hasCUDA() ? "" : "libtorch was loaded without CUDA";
+  if (std::string why = LoadTorchCuda(); !why.empty()) {
+    return why;
+  }
+  return at::hasCUDA() ? "" : "libtorch's CUDA part finds no GPU";
 }
 
 }  // namespace

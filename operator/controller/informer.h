@@ -71,8 +71,14 @@ class Informer : public Source {
 
   const Store<T>& store() const { return store_; }
 
+  // While it lives no event is applied: the store, and what the handler keeps elsewhere, tell of
+  // the same moment. Without it a reader of both can miss an object that moves from one to the
+  // other. Not to be held by the handler, nor for long: the watch waits.
+  [[nodiscard]] std::unique_lock<std::mutex> Hold() const { return std::unique_lock(applying_); }
+
   void Run(std::stop_token stop) override {
     kube::Watcher(name(), *source_).Run(std::move(stop), [this](const kube::ObjectEvent& event) {
+      const std::lock_guard lock(applying_);
       Apply(event);
     });
   }
@@ -167,6 +173,7 @@ class Informer : public Source {
   const Handler handler_;
   Store<T> store_;
   typename Store<T>::Entries listed_;  // a list that is not complete yet
+  mutable std::mutex applying_;        // taken before any other lock
 };
 
 }  // namespace ddp::controller

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <future>
 #include <thread>
 
 namespace ddp::controller {
@@ -133,6 +134,31 @@ TEST_F(InformerTest, AnObjectThatChangesItsGroupIsFoundInTheNewOne) {
   ASSERT_EQ(informer_->store().ByGroup("y").size(), 1U);
   EXPECT_EQ(informer_->store().ByGroup("y")[0].object->name, "a");
   EXPECT_TRUE(informer_->store().ByGroup("z").empty());
+}
+
+TEST(Informer, WhileItIsHeldTheStoreAndTheHandlerTellOfTheSameMoment) {
+  auto source = std::make_unique<ScriptedSource>();
+  source->lists.push_back({{Object("a", "u", "1")}, "", "5"});
+  std::promise<void> entered;
+  std::promise<void> go_on;
+  std::atomic<size_t> told{0};
+  Informer<Thing> informer(
+      "things", std::move(source), [](const json::Json&) { return std::optional(Thing()); },
+      nullptr,
+      [&](const auto& /*before*/, const auto& /*now*/) {
+        entered.set_value();  // the store has it by now
+        go_on.get_future().wait();
+        ++told;
+      });
+  std::jthread runner([&](std::stop_token stop) { informer.Run(std::move(stop)); });
+  entered.get_future().wait();
+  auto seen = std::async(std::launch::async, [&] {
+    const auto hold = informer.Hold();
+    return std::pair(informer.store().size(), told.load());
+  });
+  EXPECT_EQ(seen.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+  go_on.set_value();
+  EXPECT_EQ(seen.get(), std::pair(size_t{1}, size_t{1}));
 }
 
 TEST(Store, ReadersNeverSeeHalfOfAReplacement) {

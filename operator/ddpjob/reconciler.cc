@@ -201,11 +201,15 @@ Observed JobReconciler::Observe(const CachedJob& cached, Memory& memory,
   observed.job = own_writes_.Newest(cached.job, storage);
   observed.problems = cached.problems;
   const std::string& uid = cached.job.metadata.uid;
-  for (const auto& pod : caches_.pods().store().ByGroup(uid)) {
-    observed.pods.push_back(pod.object->record);
+  {
+    // A pod whose event comes now must not be missing in all three, or it counts as lost.
+    const auto hold = caches_.pods().Hold();
+    for (const auto& pod : caches_.pods().store().ByGroup(uid)) {
+      observed.pods.push_back(pod.object->record);
+    }
+    observed.departed = caches_.departed().Of(uid);
+    own_writes_.Overlay(uid, observed.pods);
   }
-  observed.departed = caches_.departed().Of(uid);
-  own_writes_.Overlay(uid, observed.pods);
   observed.service = LookAtService(observed.job, memory, stop);
   LookAtExtras(observed, memory);
   observed.create_failure = memory.create_failure;
@@ -250,16 +254,21 @@ void JobReconciler::LookAtExtras(Observed& observed, Memory& memory) {
   observed.nodes = memory.nodes;
 }
 
+bool JobReconciler::HasService(const api::DDPJob& job) const {
+  const std::string& uid = job.metadata.uid;
+  const auto hold = caches_.services().Hold();
+  const auto services = caches_.services().store().ByGroup(uid);
+  return own_writes_.HasService(uid) ||
+         std::any_of(services.begin(), services.end(), [&](const auto& service) {
+           return service.object->name == job.metadata.name;
+         });
+}
+
 // Foreign services are in no cache (they lack our labels): once met, they are asked for by name now
 // and then.
 ServiceState JobReconciler::LookAtService(const api::DDPJob& job, Memory& memory,
                                           const std::stop_token& stop) {
-  const std::string& uid = job.metadata.uid;
-  const auto services = caches_.services().store().ByGroup(uid);
-  const bool ours = std::any_of(services.begin(), services.end(), [&](const auto& service) {
-    return service.object->name == job.metadata.name;
-  });
-  if (ours || own_writes_.HasService(uid)) {
+  if (HasService(job)) {
     memory.service_foreign_until.reset();
     return ServiceState::kOurs;
   }

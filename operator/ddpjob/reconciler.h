@@ -88,6 +88,7 @@ class JobReconciler : public controller::Reconciler {
   Observed Observe(const CachedJob& cached, Memory& memory, const std::stop_token& stop);
   void LookAtExtras(Observed& observed, Memory& memory);
   Plan MakePlanFor(Observed& observed, Memory& memory) const;
+  bool HasService(const api::DDPJob& job) const;
   ServiceState LookAtService(const api::DDPJob& job, Memory& memory, const std::stop_token& stop);
   // What was written is in observed.job afterwards.
   StatusTurn WriteStatus(Observed& observed, const Plan& plan, Memory& memory,

@@ -74,7 +74,8 @@ TEST_F(BudgetTest, ARestart) {
   ASSERT_TRUE(kubelet_->End(Pod(1, 3), 1));
   ASSERT_TRUE(Eventually(kLongest, [&] { return kubelet_->Ever().size() == 2U * kReplicas; }));
   const auto after = SettledRequests();
-  EXPECT_LE(Sum(after) - Sum(before), kReplicas + 6) << Text(after) << "after " << Text(before);
+  EXPECT_LE(Sum(after) - Sum(before), kReplicas + 6)
+      << Text(after) << "after " << Text(before) << operator_.Log();
   ExpectNoPodMadeTwice();
 }
 

@@ -115,7 +115,7 @@ TEST_F(JobTest, AFailedRankRestartsTheWholeGroupAndIsCountedOnce) {
   EXPECT_EQ(job["status"]["failures"][0]["message"], "the last line of its log");
   EXPECT_EQ(EnvOf(Read(kPods, Pod(2, 0)), "MASTER_ADDR"), "train-2-0.train." + namespace_ + ".svc");
   EXPECT_EQ(EnvOf(Read(kPods, Pod(2, 0)), "TORCHELASTIC_RESTART_COUNT"), "1");
-  EXPECT_TRUE(Read(kPods, Pod(1, 0)).empty()) << "a survivor of attempt 1 is still there";
+  WaitUntilGone(Pod(1, 0));
   EXPECT_FALSE(Read(kPods, Pod(1, 1)).empty()) << "the failed pod is kept for its log";
   EndAll(2, 2, 0);
   WaitForPhase("Succeeded");

@@ -112,6 +112,11 @@ void Scenario::EndAll(int attempt, int replicas, int exit_code) {
   }
 }
 
+void Scenario::WaitUntilGone(const std::string& pod) {
+  EXPECT_TRUE(Eventually(kLongest, [&] { return Read(kPods, pod).empty(); }))
+      << pod << " is still there";
+}
+
 void Scenario::ExpectNoPodMadeTwice() {
   for (const auto& [name, uids] : kubelet_->Ever()) {
     EXPECT_EQ(uids.size(), 1U) << name << " was made more than once";

@@ -49,6 +49,8 @@ class Scenario : public ::testing::Test {
   // The names of its pods that are not being deleted.
   std::set<std::string> LivePods();
   void EndAll(int attempt, int replicas, int exit_code);
+  // A pod that is being deleted goes when its kubelet has been heard.
+  void WaitUntilGone(const std::string& pod);
 
   // No pod name was ever made twice.
   void ExpectNoPodMadeTwice();

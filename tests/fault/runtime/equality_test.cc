@@ -61,14 +61,15 @@ TEST(Equality, SoItIsWithConvolutions) {
 class Resume : public testing::TestWithParam<const char*> {};
 
 TEST_P(Resume, IsTheRunThatWasNotInterrupted) {
+  constexpr int kSteps = 200;  // far from over when it is interrupted
   const TempFolder temp;
-  Job whole(temp.path() / "whole", 2, Config(kConvNet, GetParam(), 40));
+  Job whole(temp.path() / "whole", 2, Config(kConvNet, GetParam(), kSteps));
   whole.Start();
   ASSERT_EQ(whole.Wait(), (std::vector<int>{0, 0})) << whole.logs();
   const auto wanted = Hashes(whole.rank(0).log());
 
   // Interrupted within an epoch (of 9 steps), more than once.
-  Job parts(temp.path() / "parts", 2, Config(kConvNet, GetParam(), 40));
+  Job parts(temp.path() / "parts", 2, Config(kConvNet, GetParam(), kSteps));
   for (const int step : {3, 22}) {
     parts.Start();
     ASSERT_TRUE(parts.rank(1).WaitFor("hash step=" + std::to_string(step) + " ")) << parts.logs();
@@ -91,20 +92,23 @@ TEST_P(Resume, IsTheRunThatWasNotInterrupted) {
 INSTANTIATE_TEST_SUITE_P(Optimizers, Resume, testing::Values(kSgd, kAdamW),
                          [](const auto& test) { return test.index == 0 ? "Sgd" : "AdamW"; });
 
+// Its steps take long enough to be interrupted in good time.
+constexpr const char* kWideMlp = "{name: mlp, hidden: 1024}";
+
 // One global order of samples, a global cursor, a fixed global batch: the number of ranks may
 // change.
 TEST(Resume, GoesOnWithAnotherNumberOfRanks) {
   const TempFolder temp;
-  Job whole(temp.path() / "whole", 1, Config(kMlp, kSgd, 40));
+  Job whole(temp.path() / "whole", 1, Config(kWideMlp, kSgd, 40));
   whole.Start();
   ASSERT_EQ(whole.Wait(), (std::vector<int>{0})) << whole.logs();
 
-  Job two(temp.path() / "parts", 2, Config(kMlp, kSgd, 40));
+  Job two(temp.path() / "parts", 2, Config(kWideMlp, kSgd, 40));
   two.Start();
   ASSERT_TRUE(two.rank(1).WaitFor("hash step=13 ")) << two.logs();
   two.rank(0).Signal(SIGTERM);
   ASSERT_EQ(two.Wait(), (std::vector<int>{75, 75})) << two.logs();
-  Job four(temp.path() / "parts", 4, Config(kMlp, kSgd, 40));
+  Job four(temp.path() / "parts", 4, Config(kWideMlp, kSgd, 40));
   four.Start();
   ASSERT_EQ(four.Wait(), (std::vector<int>{0, 0, 0, 0})) << four.logs();
   EXPECT_NE(four.rank(0).log().find("resuming step="), std::string::npos) << four.logs();

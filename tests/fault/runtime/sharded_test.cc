@@ -20,7 +20,7 @@ model: {name: mlp, hidden: 64}
 schedule: {name: cosine, warmupSteps: 5}
 optimizer: {name: adamw, learningRate: 0.001, weightDecay: 0.01, sharded: )") +
          (sharded ? "true" : "false") + R"(}
-train: {epochs: 100, batchSize: 48, logHashes: true, maxSteps: 40}
+train: {epochs: 100, batchSize: 48, logHashes: true, maxSteps: 100}
 )";
 }
 

@@ -228,7 +228,7 @@ class World:
                 reference = entry.get("objectRef", {})
                 resource = "/".join(filter(None, (reference.get("resource"), reference.get("subresource"))))
                 if entry["stage"] == "ResponseComplete" and entry["verb"] != "watch" and resource != "leases":
-                    self._audit.append((entry["user"]["username"], entry["verb"], resource, reference.get("namespace", "")))
+                    self._audit.append((entry["user"].get("username", ""), entry["verb"], resource, reference.get("namespace", "")))
         return [entry[1:] for entry in self._audit[since:] if entry[0] == controller.user]
 
     def audit_mark(self):

@@ -66,6 +66,8 @@ CHAINS = [
     ],
 ]
 
+OPERATOR_IMAGE_BYTES = 60_000_000  # its layers are not compressed in the archive
+
 NIGHTLY_CHAINS = [[operator_checks.runs_an_own_trainer]]
 
 
@@ -128,6 +130,8 @@ def main():
         report.check("is ready", True)
         cluster.load_images(archives)
         report.check("has the images", True)
+        size = next(pathlib.Path(a).stat().st_size for a in archives if "/operator-" in a)
+        report.check(f"the operator's is of {size / 1e6:.0f} MB", size <= OPERATOR_IMAGE_BYTES)
         context = {"build": options.build}
         if options.pictures:
             context["pictures"] = lambda prometheus: pictures.draw(prometheus, options.pictures)

@@ -143,7 +143,7 @@ def refuses_bad_manifests(cluster, report, context):
 
 
 def asked_no_more_than_it_may(cluster, report, context):
-    """The operator's role is enough for it, and it uses no more."""
+    """The operator's role is enough for it."""
     requests = [entry for entry in cluster.audit() if entry.get("user", {}).get("username") == OPERATOR_USER]
     denied = {
         (entry["verb"], entry.get("objectRef", {}).get("resource"))

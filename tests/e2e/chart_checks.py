@@ -50,36 +50,6 @@ spec:
 """
 
 
-def volume(cluster, name):
-    """A volume and a claim for a job's checkpoints."""
-    folder = cluster.state / f"volumes/{name}"
-    folder.mkdir(parents=True)
-    folder.chmod(0o777)  # fsGroup does not reach hostPath volumes
-    cluster.kubectl(
-        "apply",
-        "-f",
-        "-",
-        stdin=f"""
-apiVersion: v1
-kind: PersistentVolume
-metadata: {{name: {name}}}
-spec:
-  capacity: {{storage: 1Gi}}
-  accessModes: [ReadWriteOnce]
-  claimRef: {{namespace: {TEAM}, name: {name}}}
-  hostPath: {{path: {folder}}}
----
-apiVersion: v1
-kind: PersistentVolumeClaim
-metadata: {{name: {name}, namespace: {TEAM}}}
-spec:
-  accessModes: [ReadWriteOnce]
-  storageClassName: ""
-  resources: {{requests: {{storage: 1Gi}}}}
-""",
-    )
-
-
 def helm(cluster, *arguments, **options):
     program = subprocess.run(
         [ROOT / "tests/testbed/build.sh", "helm"], check=True, text=True, stdout=subprocess.PIPE
@@ -88,12 +58,12 @@ def helm(cluster, *arguments, **options):
 
 
 def phase(cluster, name):
-    return (cluster.get("ddp", name, TEAM) or {}).get("status", {}).get("phase")
+    return cluster.status(name, TEAM).get("phase")
 
 
 def step(cluster, name):
     """How far rank 0 is, as itself tells."""
-    attempt = (cluster.get("ddp", name, TEAM) or {}).get("status", {}).get("attempt")
+    attempt = cluster.status(name, TEAM).get("attempt")
     pod = cluster.get("pod", f"{name}-{attempt}-0", TEAM) or {}
     address = pod.get("status", {}).get("podIP")
     return cluster.fetch(f"http://{address}:9410/progress")["step"] if address else None
@@ -144,7 +114,7 @@ def runs_the_samples(cluster, report, context):
         )
         cluster.kubectl("delete", "ddp", name)
     cluster.kubectl("apply", "-f", samples / "gang.yaml")  # this cluster serves no PodGroups
-    cluster.wait("the job to say so", 30, lambda: "podgroups" in str(cluster.get("ddp", "gang").get("status")))  # fmt: skip
+    cluster.wait("the job to say so", 30, lambda: "podgroups" in str(cluster.status("gang")))  # fmt: skip
     report.check("a gang without PodGroups says why it waits", True)
     cluster.kubectl("delete", "ddp", "gang")
     status, said = cluster.kubectl("apply", "-f", samples / "policy.yaml", check=False)
@@ -160,7 +130,7 @@ def is_scraped_by_prometheus(cluster, report, context):
     context["prometheus"] = Prometheus(cluster, monitors_of(text, rendered, cluster))
     # What the operators count is seen to grow only from the first scrape on.
     cluster.wait("both operators to be scraped", 60, lambda: list(context["prometheus"].targets().values()) == ["up"] * 2)  # fmt: skip
-    volume(cluster, "watched")
+    cluster.claim("watched", TEAM)
     cluster.kubectl("apply", "-f", "-", stdin=job("watched", epochs=4000))
     cluster.wait("the job to run", 120, lambda: phase(cluster, "watched") == "Running")
 
@@ -224,7 +194,7 @@ def fills_every_panel(cluster, report, context):
 
 def raises_an_alarm_for_a_stalled_job(cluster, report, context):
     """A job whose rank stands still raises DDPJobStalled."""
-    volume(cluster, "stalled")
+    cluster.claim("stalled", TEAM)
     stall = "progress: {stallTimeoutSeconds: 5, onStall: Report}"
     cluster.kubectl("apply", "-f", "-", stdin=job("stalled", epochs=4000, spec=stall))
     cluster.wait("it to train", 120, lambda: (step(cluster, "stalled") or 0) > 20)

@@ -15,10 +15,6 @@ RANKS = 8
 RESTART_SECONDS = 30
 
 
-def status_of(cluster, name):
-    return (cluster.get("ddp", name) or {}).get("status", {})
-
-
 def running_pods(cluster, name, attempt):
     selector = f"ddpjob.dev/job-name={name},ddpjob.dev/attempt={attempt}"
     pods = cluster.list("pods", selector)
@@ -28,7 +24,7 @@ def running_pods(cluster, name, attempt):
 def restarts_in_time_though_survivors_are_deaf(cluster, report, context):
     """A group whose survivors ignore SIGTERM runs again within seconds of a rank's death."""
     cluster.kubectl("apply", "-f", "-", stdin=manifest("deaf", replicas=RANKS, container=DEAF))
-    cluster.wait("all ranks to run", 120, lambda: status_of(cluster, "deaf").get("phase") == "Running")
+    cluster.wait("all ranks to run", 120, lambda: cluster.status("deaf").get("phase") == "Running")
     cluster.kill_process("deaf-1-3")
     killed = time.monotonic()
     cluster.wait("a new group", 60, lambda: running_pods(cluster, "deaf", 2) == RANKS, interval=0.1)
@@ -38,7 +34,7 @@ def restarts_in_time_though_survivors_are_deaf(cluster, report, context):
         took <= RESTART_SECONDS,
         f"not within {RESTART_SECONDS} s",
     )
-    failure = status_of(cluster, "deaf")["failures"][0]
+    failure = cluster.status("deaf")["failures"][0]
     report.equal("status tells which", (failure["rank"], failure["exitCode"]), (3, 137))
     cluster.kubectl("delete", "ddp", "deaf")
     cluster.wait("its pods to go", 60, lambda: not cluster.list("pods", "ddpjob.dev/job-name=deaf"))
@@ -74,7 +70,7 @@ def beat(cluster):
 
 
 def runs_again(cluster):
-    status = status_of(cluster, "lost")
+    status = cluster.status("lost")
     return status.get("attempt", 1) > 1 and status.get("phase") == "Running"
 
 
@@ -82,7 +78,7 @@ def books_the_loss_of_a_node(cluster, report, context):
     """A node whose kubelet is killed costs the job nothing of its budget, and is named."""
     job = manifest("lost", container=DEAF, spec="restart: {maxRestarts: 0}") + IMPATIENT
     cluster.kubectl("apply", "-f", "-", stdin=job)
-    cluster.wait("its ranks to run", 120, lambda: status_of(cluster, "lost").get("phase") == "Running")
+    cluster.wait("its ranks to run", 120, lambda: cluster.status("lost").get("phase") == "Running")
     node = cluster.get("pod", "lost-1-0")["spec"]["nodeName"]
     cluster.kubectl("apply", "-f", "-", stdin=OTHER_NODE)
     beat(cluster)
@@ -105,10 +101,10 @@ def books_the_loss_of_a_node(cluster, report, context):
         cluster.wait(
             "a new attempt",
             60,
-            lambda: alone_missed(lambda: status_of(cluster, "lost").get("attempt", 1) > 1),
+            lambda: alone_missed(lambda: cluster.status("lost").get("attempt", 1) > 1),
             interval=2,
         )
-        status = status_of(cluster, "lost")
+        status = cluster.status("lost")
         booked = status["restarts"]
         report.check(  # what tolerates the taint may be put there, and taken away, again
             "it is counted as no fault of the program",
@@ -130,5 +126,5 @@ def books_the_loss_of_a_node(cluster, report, context):
     cluster.wait("the node to come back", 60, lambda: is_ready(cluster, node))
     cluster.wait("the job to run on", 120, lambda: runs_again(cluster))
     report.check("on the node that came back the job runs on", kubelet.poll() is None)
-    report.equal("and its budget is whole", status_of(cluster, "lost")["restarts"]["application"], 0)
+    report.equal("and its budget is whole", cluster.status("lost")["restarts"]["application"], 0)
     cluster.kubectl("delete", "ddp", "lost")

@@ -6,37 +6,6 @@ import re
 from operator_checks import ended
 from testbed import ROOT
 
-DATA_CLAIM = "training-data"
-
-
-def status_of(cluster, name):
-    return (cluster.get("ddp", name) or {}).get("status", {})
-
-
-def volume(cluster, claim, files=None):
-    """A volume that only this claim may have; its folder."""
-    folder = cluster.state / f"volumes/{claim}"
-    folder.mkdir(parents=True)
-    folder.chmod(0o777)
-    for name, content in (files or {}).items():
-        (folder / name).write_bytes(content)
-    cluster.kubectl(
-        "apply",
-        "-f",
-        "-",
-        stdin=f"""
-apiVersion: v1
-kind: PersistentVolume
-metadata: {{name: {claim}}}
-spec:
-  capacity: {{storage: 10Gi}}
-  accessModes: [ReadWriteOnce]
-  claimRef: {{namespace: default, name: {claim}}}
-  hostPath: {{path: {folder}}}
-""",
-    )
-    return folder
-
 
 def sample(name, **shorter):
     """The sample's text, with other values for some of its keys."""
@@ -61,20 +30,11 @@ def cifar_files():
 def samples_do_what_they_say(cluster, report, context):
     """The samples that a CPU can run end well."""
     text = b"One rank after another, and all of them together.\n" * 400
-    volume(cluster, DATA_CLAIM, {"some.txt": text, **cifar_files()})
-    cluster.kubectl(
-        "apply",
-        "-f",
-        "-",
-        stdin=f"""
-apiVersion: v1
-kind: PersistentVolumeClaim
-metadata: {{name: {DATA_CLAIM}}}
-spec: {{accessModes: [ReadWriteOnce], resources: {{requests: {{storage: 1Gi}}}}}}
-""",
-    )
-    for name in ("gpt", "resnet", "shakespeare"):
-        volume(cluster, f"{name}-" + ("checkpoints" if name == "shakespeare" else "checkpoint"))
+    data = cluster.claim("training-data")
+    for name, content in {"some.txt": text, **cifar_files()}.items():
+        (data / name).write_bytes(content)
+    for claim in ("gpt-checkpoint", "resnet-checkpoint", "shakespeare-checkpoints"):
+        cluster.volume(claim)
     without_gpus = sample("resnet", epochs=1, batchSize=8).replace("-cuda:", ":")
     without_gpus = re.sub(r"limits: \{nvidia.com/gpu: 2\}", "requests: {cpu: 50m}", without_gpus)
     short = {"maxSteps": 20, "evaluateEverySteps": 10, "everySteps": 10, "generateTokens": 20}
@@ -104,7 +64,7 @@ def gpus_that_are_not_there_are_named(cluster, report, context):
     cluster.kubectl("apply", "-f", ROOT / "manifests/samples/multi-gpu.yaml")
 
     def message():
-        conditions = status_of(cluster, "multi-gpu").get("conditions", [])
+        conditions = cluster.status("multi-gpu").get("conditions", [])
         text = " ".join(condition["message"] for condition in conditions)
         return "nvidia.com/gpu" in text and text
 
@@ -114,20 +74,19 @@ def gpus_that_are_not_there_are_named(cluster, report, context):
 
 def a_deleted_job_is_resumed(cluster, report, context):
     """The sample that is deleted and applied again goes on where it was."""
-    volume(cluster, "resume-checkpoint")
+    cluster.volume("resume-checkpoint")
     manifest = sample("resume", epochs=100_000)
 
-    def beyond(step):
-        status = status_of(cluster, "resume")
-        return (status.get("progress") or {}).get("step", 0) > step and status
+    def reached(what):
+        return (cluster.status("resume").get(what) or {}).get("step", 0) > 0
 
     cluster.kubectl("apply", "-f", "-", stdin=manifest)
-    cluster.wait("a checkpoint", 90, lambda: (status_of(cluster, "resume").get("checkpoint") or {}).get("step", 0) > 0)  # fmt: skip
+    cluster.wait("a checkpoint", 90, lambda: reached("checkpoint"))
     cluster.kubectl("delete", "ddp", "resume")
     cluster.wait("its pods to go", 90, lambda: not cluster.list("pods", "ddpjob.dev/job-name=resume"))
     report.check("the claim is still there", cluster.get("pvc", "resume-checkpoint"))
     cluster.kubectl("apply", "-f", "-", stdin=manifest)
-    cluster.wait("training to go on", 90, lambda: beyond(0))
+    cluster.wait("training to go on", 90, lambda: reached("progress"))
     log = cluster.kubectl("logs", "resume-1-0", "--tail=-1")
     found = re.search(r"resuming step=(\d+)", log)
     report.check(f"from step {found and found[1]}", found and int(found[1]) > 0, log[:3000])

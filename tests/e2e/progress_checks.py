@@ -27,7 +27,7 @@ spec:
 
 
 def status_of(cluster):
-    return (cluster.get("ddp", JOB) or {}).get("status", {})
+    return cluster.status(JOB)
 
 
 def runs_as(cluster, attempt):

@@ -59,7 +59,7 @@ def job_of(cluster):
 
 
 def status_of(cluster):
-    return job_of(cluster).get("status", {})
+    return cluster.status(JOB)
 
 
 def live_pods(cluster):
@@ -142,24 +142,7 @@ def check_columns(cluster, report, **expected):
 
 def starts_as_designed(cluster, report, context):
     """The sample manifest starts two ranks as the design says."""
-    volume = cluster.state / "volumes/mnist"
-    volume.mkdir(parents=True)
-    volume.chmod(0o777)  # fsGroup does not reach hostPath volumes
-    context["volume"] = volume
-    cluster.kubectl(
-        "apply",
-        "-f",
-        "-",
-        stdin=f"""
-apiVersion: v1
-kind: PersistentVolume
-metadata: {{name: mnist}}
-spec:
-  capacity: {{storage: 10Gi}}
-  accessModes: [ReadWriteOnce, ReadWriteMany]
-  hostPath: {{path: {volume}}}
-""",
-    )
+    context["volume"] = cluster.volume("mnist-checkpoints")
     cluster.kubectl("apply", "-f", SAMPLE)
     attempt = first_attempt(cluster)
     cluster.wait("both ranks to run", 120, lambda: group_runs(cluster, attempt))

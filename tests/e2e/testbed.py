@@ -117,6 +117,50 @@ class Cluster:
         text = self.kubectl("get", kind, "-n", namespace, "-l", selector, "-o", "json")
         return json.loads(text)["items"]
 
+    def status(self, job, namespace="default"):
+        return (self.get("ddp", job, namespace) or {}).get("status", {})
+
+    def volume(self, claim, namespace="default"):
+        """A volume that only this claim may have; its folder."""
+        folder = self.state / f"volumes/{claim}"
+        folder.mkdir(parents=True)
+        folder.chmod(0o777)  # fsGroup does not reach hostPath volumes
+        self.kubectl(
+            "apply",
+            "-f",
+            "-",
+            stdin=f"""
+apiVersion: v1
+kind: PersistentVolume
+metadata: {{name: {claim}}}
+spec:
+  capacity: {{storage: 10Gi}}
+  accessModes: [ReadWriteOnce, ReadWriteMany]
+  claimRef: {{namespace: {namespace}, name: {claim}}}
+  hostPath: {{path: {folder}}}
+""",
+        )
+        return folder
+
+    def claim(self, name, namespace="default"):
+        """A claim, and the volume for it; the volume's folder."""
+        folder = self.volume(name, namespace)
+        self.kubectl(
+            "apply",
+            "-f",
+            "-",
+            stdin=f"""
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {{name: {name}, namespace: {namespace}}}
+spec:
+  accessModes: [ReadWriteOnce]
+  storageClassName: ""
+  resources: {{requests: {{storage: 1Gi}}}}
+""",
+        )
+        return folder
+
     def wait(self, what, seconds, question, interval=0.3):
         """Asks until the answer is true, and returns it; fails with what was waited for and the last answer."""
         deadline = time.monotonic() + seconds
